@@ -1,0 +1,2 @@
+//! The sample application: one page with a picture, on three ports.
+fn main() {}

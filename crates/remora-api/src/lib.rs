@@ -1,0 +1,1 @@
+//! Remora's API: the custom resources, their conditions, names and labels.

@@ -1,0 +1,2 @@
+//! The command line: remora.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The lab: a hosting cluster with KubeVirt on one machine.

@@ -1,0 +1,1 @@
+//! Remora's operator: watches, applies and reports.

@@ -1,0 +1,2 @@
+//! The operator program.
+fn main() {}

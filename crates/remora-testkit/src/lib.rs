@@ -1,0 +1,1 @@
+//! Fixtures of the tests: a real API server, builders, waiting.

@@ -1,0 +1,340 @@
+//! Exposing a hosted Service on the hosting cluster's nodes.
+//!
+//! ```text
+//!  client ── <hosting node>:<node port> ── hosting Service ── VM pod : hosted node port ── hosted Service ── pod
+//! ```
+//! The hosting Service lies in the control plane namespace and selects the VMs' pods by label, so that traffic flows
+//! whether the operator runs or not. A selector has no "or": an exposure that names several NodePools gets a Service
+//! without selector, whose EndpointSlices the operator writes (one Service per pool would need one node port each).
+//!
+//! All exposures of the hosting cluster are decided together, see [`allocate`].
+
+pub mod allocate;
+mod hosted;
+mod ports;
+mod range;
+mod refusal;
+mod service;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use remora_api::conditions::Reason;
+use remora_api::service_exposure::ExposedPort;
+use remora_api::{ServiceExposure, labels};
+
+pub use self::allocate::{Choice, Rank};
+use self::allocate::{Claim, PortClaim, Taken, allocate};
+pub(crate) use self::hosted::protocol;
+pub use self::hosted::{HostedPort, HostedService};
+pub use self::ports::Selected;
+pub use self::range::valid_range;
+pub use self::refusal::Refusal;
+pub use self::service::{Backends, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE, service_name};
+
+/// What an exposure needs to know of its HostedCluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterView {
+    /// Its infraID, once it has one.
+    pub infra_id: String,
+    /// Namespace of its control plane and VMs.
+    pub control_plane_namespace: String,
+    /// It is being deleted.
+    pub is_deleting: bool,
+    /// Names of its NodePools.
+    pub node_pools: BTreeSet<String>,
+}
+
+/// What is known of the hosted Service.
+#[derive(Clone, Copy, Debug)]
+pub enum HostedView<'a> {
+    /// The hosted API server does not answer (yet).
+    Unknown,
+    /// There is no such Service.
+    Absent,
+    /// There it is.
+    Present(&'a HostedService),
+}
+
+/// One exposure and everything seen for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// The exposure.
+    pub exposure: &'a ServiceExposure,
+    /// Its HostedCluster.
+    pub cluster: Option<&'a ClusterView>,
+    /// The hosted Service.
+    pub hosted: HostedView<'a>,
+    /// The Service that serves the exposure now.
+    pub own: Option<&'a Service>,
+}
+
+/// What is to be done about one exposure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// It cannot be served: nothing may be left of it on the hosting cluster.
+    Refused(Refusal),
+    /// Nothing can be said yet: what is there stays.
+    Waiting {
+        /// Why, in one word.
+        reason: Reason,
+        /// Why, in one sentence.
+        message: String,
+    },
+    /// It is served.
+    Served(Box<Served>),
+}
+
+/// How an exposure is served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Served {
+    /// The Service to apply.
+    pub service: Service,
+    /// Its ports and where their node ports come from.
+    pub ports: Vec<(Selected, Choice)>,
+}
+
+/// A virt-launcher pod, reduced to what makes it a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmPod {
+    /// Control plane namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Hosting node.
+    pub node: Option<String>,
+    /// infraID of its cluster.
+    pub infra_id: String,
+    /// NodePool.
+    pub node_pool: String,
+    /// IP addresses: those of the VM.
+    pub addresses: Vec<String>,
+    /// The VM serves.
+    pub is_ready: bool,
+    /// The pod is going.
+    pub is_terminating: bool,
+}
+
+impl VmPod {
+    /// Reads a pod; one that is no worker's VM, or has ended, is none.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let pod_labels = pod.metadata.labels.as_ref()?;
+        if pod_labels.get(labels::CAPI_ROLE).map(String::as_str) != Some(labels::CAPI_ROLE_WORKER) {
+            return None;
+        }
+        let status = pod.status.as_ref()?;
+        if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+            return None;
+        }
+        let conditions = status.conditions.iter().flatten();
+        let is_ready =
+            conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True");
+        Some(Self {
+            namespace: pod.metadata.namespace.clone()?,
+            name: pod.metadata.name.clone()?,
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            infra_id: pod_labels.get(labels::CAPI_CLUSTER_NAME)?.clone(),
+            node_pool: pod_labels.get(labels::NODE_POOL_NAME).cloned().unwrap_or_default(),
+            addresses: status.pod_ips.iter().flatten().map(|found| found.ip.clone()).collect(),
+            is_ready,
+            is_terminating: pod.metadata.deletion_timestamp.is_some(),
+        })
+    }
+}
+
+/// An exposure's place in line.
+pub fn rank(exposure: &ServiceExposure) -> Rank {
+    let metadata = &exposure.metadata;
+    Rank {
+        created: metadata.creation_timestamp.as_ref().map_or(i64::MAX, |time| time.0.as_second()),
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+    }
+}
+
+/// Decides all exposures; `services` are those of the whole hosting cluster.
+pub fn decide<'a>(
+    candidates: &[Candidate<'a>],
+    services: impl IntoIterator<Item = &'a Service>,
+) -> BTreeMap<Rank, Decision> {
+    let mut decisions = BTreeMap::new();
+    let mut selections = BTreeMap::new();
+    for candidate in candidates {
+        let rank = rank(candidate.exposure);
+        match select(candidate) {
+            Ok(selection) => {
+                selections.insert(rank, (candidate, selection));
+            }
+            Err(decision) => {
+                decisions.insert(rank, decision);
+            }
+        }
+    }
+    let claims: Vec<Claim> = selections
+        .iter()
+        .map(|(rank, (candidate, selection))| claim(rank, candidate, selection))
+        .collect();
+    let claimed = selections.values().filter_map(|(candidate, _)| candidate.own).filter_map(key);
+    let holders = holders(services, &claimed.collect());
+    let verdicts = allocate(&claims, &holders);
+    for (rank, (candidate, selection)) in selections {
+        let decision = match verdicts.get(&rank) {
+            Some(Ok(choices)) => serve(candidate, selection, choices),
+            Some(Err(taken)) => Decision::Refused(node_port_taken(candidate.exposure, taken)),
+            None => continue,
+        };
+        decisions.insert(rank, decision);
+    }
+    decisions
+}
+
+/// What an exposure means, before it is asked whether its node ports can be had.
+struct Selection<'a> {
+    cluster: &'a ClusterView,
+    hosted: &'a HostedService,
+    ports: Vec<Selected>,
+}
+
+fn select<'a>(candidate: &Candidate<'a>) -> Result<Selection<'a>, Decision> {
+    let spec = &candidate.exposure.spec;
+    let namespace = candidate.exposure.metadata.namespace.clone().unwrap_or_default();
+    let name = spec.cluster_name.clone();
+    let Some(cluster) = candidate.cluster else {
+        return Err(Decision::Refused(Refusal::HostedClusterNotFound { namespace, name }));
+    };
+    if cluster.is_deleting {
+        return Err(Decision::Refused(Refusal::HostedClusterDeleting { namespace, name }));
+    }
+    let node_pools = &spec.node_pools;
+    if let Some(missing) = node_pools.iter().find(|pool| !cluster.node_pools.contains(*pool)) {
+        let (node_pool, cluster) = (missing.clone(), name);
+        return Err(Decision::Refused(Refusal::NodePoolNotFound { node_pool, cluster }));
+    }
+    let service = format!("{}/{}", spec.service.namespace, spec.service.name);
+    let hosted = match candidate.hosted {
+        HostedView::Present(hosted) if !cluster.infra_id.is_empty() => hosted,
+        HostedView::Present(_) | HostedView::Unknown => {
+            let message = format!(
+                "the API server of HostedCluster {namespace}/{name} does not answer yet: Service {service} cannot be \
+                 looked up; nothing is changed until it does"
+            );
+            return Err(Decision::Waiting { reason: Reason::HostedClusterNotAvailable, message });
+        }
+        HostedView::Absent => {
+            return Err(Decision::Refused(Refusal::ServiceNotFound { service, cluster: name }));
+        }
+    };
+    if !matches!(hosted.type_.as_str(), "NodePort" | "LoadBalancer") {
+        let (cluster, type_) = (name, hosted.type_.clone());
+        return Err(Decision::Refused(Refusal::ServiceNotNodePort { service, cluster, type_ }));
+    }
+    if hosted.is_local {
+        return Err(Decision::Refused(Refusal::LocalTrafficPolicy { service, cluster: name }));
+    }
+    let ports = ports::select(&spec.ports, hosted).map_err(Decision::Refused)?;
+    Ok(Selection { cluster, hosted, ports })
+}
+
+fn claim(rank: &Rank, candidate: &Candidate<'_>, selection: &Selection<'_>) -> Claim {
+    let port_claim = |port: &Selected| {
+        let current = candidate.own.map(|own| service::current_port(own, port));
+        let (current, is_substitute) = current.unwrap_or_default();
+        PortClaim {
+            protocol: port.hosted.protocol,
+            hosted: port.target,
+            asked: port.asked,
+            current,
+            is_substitute,
+        }
+    };
+    Claim { rank: rank.clone(), ports: selection.ports.iter().map(port_claim).collect() }
+}
+
+fn serve(candidate: &Candidate<'_>, selection: Selection<'_>, choices: &[Choice]) -> Decision {
+    let metadata = &candidate.exposure.metadata;
+    let ports: Vec<(Selected, Choice)> =
+        selection.ports.into_iter().zip(choices.iter().cloned()).collect();
+    let service = service::desired_service(
+        (
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        ),
+        selection.cluster,
+        selection.hosted,
+        &ports,
+        Backends::of(&candidate.exposure.spec.node_pools),
+    );
+    Decision::Served(Box::new(Served { service, ports }))
+}
+
+fn node_port_taken(exposure: &ServiceExposure, taken: &Taken) -> Refusal {
+    let Taken { port, holder } = taken.clone();
+    let is_entry = |entry: &ExposedPort| entry.node_port == Some(i32::from(port));
+    let index = exposure.spec.ports.iter().position(is_entry).unwrap_or_default();
+    Refusal::NodePortTaken { index, port, holder }
+}
+
+/// Node ports of the hosting cluster's Services but `claimed`, and who holds each.
+fn holders<'a>(
+    services: impl IntoIterator<Item = &'a Service>,
+    claimed: &BTreeSet<(&str, &str)>,
+) -> BTreeMap<u16, String> {
+    let mut holders = BTreeMap::new();
+    for service in services {
+        let Some((namespace, name)) = key(service) else { continue };
+        if claimed.contains(&(namespace, name)) {
+            continue;
+        }
+        let Some(spec) = &service.spec else { continue };
+        let node_ports = spec.ports.iter().flatten().filter_map(|port| port.node_port);
+        // The port of the health check comes from the same range.
+        for number in node_ports.chain(spec.health_check_node_port) {
+            if let Some(number) = hosted::port_number(number) {
+                holders.insert(number, format!("Service {namespace}/{name}"));
+            }
+        }
+    }
+    holders
+}
+
+fn key(service: &Service) -> Option<(&str, &str)> {
+    Some((service.metadata.namespace.as_deref()?, service.metadata.name.as_deref()?))
+}
+
+/// The VMs that serve an exposure.
+pub fn backends<'a>(
+    exposure: &ServiceExposure,
+    cluster: &ClusterView,
+    pods: impl IntoIterator<Item = &'a VmPod>,
+) -> Vec<&'a VmPod> {
+    let wanted = Backends::of(&exposure.spec.node_pools);
+    let is_wanted = |pod: &&VmPod| match wanted {
+        Backends::Cluster => true,
+        Backends::Pool(pool) => pod.node_pool == pool,
+        Backends::Pools(pools) => pools.contains(&pod.node_pool),
+    };
+    pods.into_iter()
+        .filter(|pod| pod.infra_id == cluster.infra_id)
+        .filter(|pod| pod.namespace == cluster.control_plane_namespace)
+        .filter(is_wanted)
+        .collect()
+}
+
+/// The EndpointSlices to apply: none where the Service's selector says which VMs serve.
+pub fn slices(
+    exposure: &ServiceExposure,
+    service: &Service,
+    pods: &[&VmPod],
+) -> Vec<EndpointSlice> {
+    match Backends::of(&exposure.spec.node_pools) {
+        Backends::Cluster | Backends::Pool(_) => Vec::new(),
+        Backends::Pools(_) => service::desired_slices(service, pods),
+    }
+}
+
+#[cfg(test)]
+mod tests;

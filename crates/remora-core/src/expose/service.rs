@@ -1,0 +1,317 @@
+//! The hosting side: the Service in the control plane namespace, and its EndpointSlices where labels do not suffice.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use remora_api::labels;
+use sha2::{Digest as _, Sha256};
+
+use super::allocate::Choice;
+use super::hosted::HostedService;
+use super::ports::Selected;
+use super::{ClusterView, VmPod};
+
+/// Longest name of a Service and longest value of a label.
+const NAME_LIMIT: usize = 63;
+/// Hexadecimal digits of a hash in a shortened name.
+const HASH_DIGITS: usize = 10;
+/// Most endpoints in one slice, as Kubernetes' own controller has it.
+const SLICE_LIMIT: usize = 100;
+
+/// Annotation of an exposure's Service: hosted node ports whose number was in use, so that another was taken.
+const SUBSTITUTED: &str = "remora.dev/substituted-node-ports";
+/// Annotation of an exposure's Service: namespace and name of the hosted Service.
+const EXPOSED_SERVICE: &str = "remora.dev/exposed-service";
+/// Label of an EndpointSlice: who writes it.
+pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Value of [`SLICE_MANAGED_BY`] in Remora's slices.
+pub const SLICE_MANAGER: &str = "remora.dev";
+/// Label of an EndpointSlice: its Service.
+pub const SLICE_SERVICE: &str = "kubernetes.io/service-name";
+
+/// Name of the Service that serves an exposure.
+///
+/// One name per exposure, whatever its length and characters: a name that fits is kept, any other is shortened and
+/// gets a hash, under another prefix, so that the two kinds never meet. Neither meets a Service of the control plane.
+pub fn service_name(exposure: &str) -> String {
+    let plain = format!("expose-{exposure}");
+    if plain.len() <= NAME_LIMIT && !exposure.contains('.') {
+        return plain;
+    }
+    let head: String = exposure.chars().map(|c| if c == '.' { '-' } else { c }).collect();
+    shortened("exposed-", &head, exposure)
+}
+
+/// Value of the label that names the exposure.
+fn label_value(exposure: &str) -> String {
+    if exposure.len() <= NAME_LIMIT {
+        return exposure.to_owned();
+    }
+    shortened("", exposure, exposure)
+}
+
+fn shortened(prefix: &str, head: &str, whole: &str) -> String {
+    let digest = Sha256::digest(whole.as_bytes());
+    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash: String = hash.chars().take(HASH_DIGITS).collect();
+    let room = NAME_LIMIT - prefix.len() - 1 - HASH_DIGITS;
+    let head: String = head.chars().take(room).collect();
+    format!("{prefix}{}-{hash}", head.trim_end_matches(['-', '.']))
+}
+
+/// Which VMs serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backends<'a> {
+    /// All of the cluster.
+    Cluster,
+    /// Those of one NodePool.
+    Pool(&'a str),
+    /// Those of several NodePools: a label selector has no "or", so the operator writes EndpointSlices.
+    Pools(&'a [String]),
+}
+
+impl<'a> Backends<'a> {
+    /// The backends that `spec.nodePools` means.
+    pub fn of(node_pools: &'a [String]) -> Self {
+        match node_pools {
+            [] => Self::Cluster,
+            [one] => Self::Pool(one),
+            several => Self::Pools(several),
+        }
+    }
+}
+
+/// Builds the hosting Service.
+pub(super) fn desired_service(
+    exposure: (&str, &str),
+    cluster: &ClusterView,
+    hosted: &HostedService,
+    ports: &[(Selected, Choice)],
+    backends: Backends<'_>,
+) -> Service {
+    let (namespace, name) = exposure;
+    let annotations = BTreeMap::from([(EXPOSED_SERVICE.to_owned(), hosted.key())]);
+    let mut metadata = ObjectMeta {
+        namespace: Some(cluster.control_plane_namespace.clone()),
+        name: Some(service_name(name)),
+        labels: Some(owner_labels(namespace, name, &cluster.infra_id)),
+        annotations: Some(annotations),
+        ..ObjectMeta::default()
+    };
+    for (port, choice) in ports {
+        if matches!(choice, Choice::Substitute { .. }) {
+            note_substitute(&mut metadata, port.target);
+        }
+    }
+    Service {
+        metadata,
+        spec: Some(ServiceSpec {
+            type_: Some("NodePort".to_owned()),
+            external_traffic_policy: Some("Cluster".to_owned()),
+            selector: selector(&cluster.infra_id, backends),
+            ports: Some(ports.iter().map(|(port, choice)| service_port(port, choice)).collect()),
+            session_affinity: hosted.session_affinity.clone(),
+            session_affinity_config: hosted.session_affinity_config.clone(),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn owner_labels(namespace: &str, name: &str, infra_id: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::MANAGED_BY.to_owned(), labels::FIELD_MANAGER.to_owned()),
+        (labels::EXPOSURE_NAMESPACE.to_owned(), namespace.to_owned()),
+        (labels::EXPOSURE_NAME.to_owned(), label_value(name)),
+        (labels::INFRA_ID.to_owned(), infra_id.to_owned()),
+    ])
+}
+
+fn selector(infra_id: &str, backends: Backends<'_>) -> Option<BTreeMap<String, String>> {
+    let mut selector = BTreeMap::from([
+        (labels::CAPI_CLUSTER_NAME.to_owned(), infra_id.to_owned()),
+        (labels::CAPI_ROLE.to_owned(), labels::CAPI_ROLE_WORKER.to_owned()),
+    ]);
+    match backends {
+        Backends::Cluster => {}
+        Backends::Pool(pool) => {
+            selector.insert(labels::NODE_POOL_NAME.to_owned(), pool.to_owned());
+        }
+        Backends::Pools(_) => return None,
+    }
+    Some(selector)
+}
+
+fn service_port(port: &Selected, choice: &Choice) -> ServicePort {
+    let node_port = match choice {
+        Choice::Asked(number) | Choice::Preferred(number) => Some(*number),
+        Choice::Substitute { kept, .. } => *kept,
+    };
+    ServicePort {
+        name: Some(port.hosted.hosting_name()),
+        port: i32::from(port.hosted.port),
+        protocol: Some(port.hosted.protocol.to_string()),
+        app_protocol: port.hosted.app_protocol.clone(),
+        target_port: Some(IntOrString::Int(i32::from(port.target))),
+        node_port: node_port.map(i32::from),
+    }
+}
+
+/// Takes back the node port of one port, so that the hosting API server chooses one.
+pub(super) fn leave_node_port_open(service: &mut Service, port: &Selected) {
+    let ports = service.spec.iter_mut().flat_map(|spec| spec.ports.iter_mut().flatten());
+    for found in ports.filter(|found| found.name == Some(port.hosted.hosting_name())) {
+        found.node_port = None;
+    }
+    note_substitute(&mut service.metadata, port.target);
+}
+
+/// Notes that a hosted node port has another number outside, so that the number is kept.
+fn note_substitute(metadata: &mut ObjectMeta, target: u16) {
+    let listed = metadata.annotations.get_or_insert_default().entry(SUBSTITUTED.to_owned());
+    let listed = listed.or_default();
+    if !listed.is_empty() {
+        listed.push(',');
+    }
+    listed.push_str(&target.to_string());
+}
+
+/// The node port that an exposure's Service has for a hosted node port now, and whether it is a substitute.
+pub(super) fn current_port(own: &Service, port: &Selected) -> (Option<u16>, bool) {
+    let Some(spec) = &own.spec else { return (None, false) };
+    let is_same = |known: &&ServicePort| {
+        super::hosted::protocol(known.protocol.as_deref()) == Some(port.hosted.protocol)
+            && known.target_port == Some(IntOrString::Int(i32::from(port.target)))
+    };
+    let found = spec.ports.iter().flatten().find(is_same);
+    let current = found.and_then(|known| known.node_port).and_then(super::hosted::port_number);
+    let listed = own.metadata.annotations.as_ref().and_then(|all| all.get(SUBSTITUTED));
+    let target = port.target.to_string();
+    let is_listed = listed.is_some_and(|list| list.split(',').any(|entry| entry == target));
+    (current, is_listed && current.is_some())
+}
+
+/// The EndpointSlices of a Service whose selector cannot say which VMs serve; one per hundred VMs.
+pub(super) fn desired_slices(service: &Service, pods: &[&VmPod]) -> Vec<EndpointSlice> {
+    let ports: Vec<EndpointPort> = service
+        .spec
+        .iter()
+        .flat_map(|spec| spec.ports.iter().flatten())
+        .map(|port| EndpointPort {
+            name: port.name.clone(),
+            port: match port.target_port {
+                Some(IntOrString::Int(number)) => Some(number),
+                _ => None,
+            },
+            protocol: port.protocol.clone(),
+            app_protocol: port.app_protocol.clone(),
+        })
+        .collect();
+    let mut pods = pods.to_vec();
+    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut slices = Vec::new();
+    for (family, is_of) in [("IPv4", is_v4 as fn(&str) -> bool), ("IPv6", is_v6)] {
+        let endpoints: Vec<Endpoint> = pods.iter().filter_map(|pod| endpoint(pod, is_of)).collect();
+        for (index, chunk) in endpoints.chunks(SLICE_LIMIT).enumerate() {
+            slices.push(slice(service, family, index, chunk.to_vec(), ports.clone()));
+        }
+    }
+    slices
+}
+
+/// The Service that a slice goes with.
+fn owner_of_slice(service: &Service) -> Option<OwnerReference> {
+    Some(OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Service".to_owned(),
+        name: service.metadata.name.clone()?,
+        uid: service.metadata.uid.clone()?,
+        controller: Some(true),
+        block_owner_deletion: None,
+    })
+}
+
+fn slice(
+    service: &Service,
+    family: &str,
+    index: usize,
+    endpoints: Vec<Endpoint>,
+    ports: Vec<EndpointPort>,
+) -> EndpointSlice {
+    let service_name = service.metadata.name.clone().unwrap_or_default();
+    let mut slice_labels = service.metadata.labels.clone().unwrap_or_default();
+    slice_labels.insert(SLICE_SERVICE.to_owned(), service_name.clone());
+    slice_labels.insert(SLICE_MANAGED_BY.to_owned(), SLICE_MANAGER.to_owned());
+    EndpointSlice {
+        address_type: family.to_owned(),
+        endpoints,
+        metadata: ObjectMeta {
+            namespace: service.metadata.namespace.clone(),
+            name: Some(format!("{service_name}-{}-{index}", family.to_ascii_lowercase())),
+            labels: Some(slice_labels),
+            owner_references: owner_of_slice(service).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        ports: Some(ports),
+    }
+}
+
+fn is_v4(address: &str) -> bool {
+    address.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+fn is_v6(address: &str) -> bool {
+    address.parse::<std::net::Ipv6Addr>().is_ok()
+}
+
+fn endpoint(pod: &VmPod, is_of: fn(&str) -> bool) -> Option<Endpoint> {
+    let address = pod.addresses.iter().find(|address| is_of(address))?;
+    Some(Endpoint {
+        addresses: vec![address.clone()],
+        conditions: Some(EndpointConditions {
+            ready: Some(pod.is_ready && !pod.is_terminating),
+            serving: Some(pod.is_ready),
+            terminating: Some(pod.is_terminating),
+        }),
+        node_name: pod.node.clone(),
+        target_ref: Some(ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
+            uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        }),
+        ..Endpoint::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_fits_is_kept_and_another_is_shortened_under_another_prefix() {
+        assert_eq!(service_name("petclinic"), "expose-petclinic");
+        assert_eq!(service_name("eu.petclinic"), "exposed-eu-petclinic-f9012f5026");
+        assert_eq!(service_name(&"n".repeat(253)).len(), NAME_LIMIT);
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_labels_and_meet_only_when_the_exposures_do(
+            one in "[a-z0-9]([-.a-z0-9]{0,90}[a-z0-9])?",
+            other in "[a-z0-9]([-.a-z0-9]{0,90}[a-z0-9])?",
+        ) {
+            let name = service_name(&one);
+            prop_assert!(name.len() <= NAME_LIMIT && !name.contains('.') && !name.ends_with('-'));
+            prop_assert_eq!(name == service_name(&other), one == other);
+            let value = label_value(&one);
+            prop_assert!(value.len() <= NAME_LIMIT && value.ends_with(|c: char| c.is_ascii_alphanumeric()));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The operator against a real API server: in this process, without kubelets and without KubeVirt.
+
+mod cluster;
+mod control_planes;
+mod exposures;
+mod hosted_clusters;
+mod kills;
+mod node_pools;
+mod operator;
+mod rollouts;
+mod signing_requests;
+mod stand_ins;
+mod world;

@@ -1,0 +1,8 @@
+//! What the lab puts into the hosting cluster, through its API.
+
+pub(crate) mod api;
+pub(crate) mod dns;
+pub(crate) mod kubevirt;
+pub(crate) mod nodes;
+pub(crate) mod storage;
+pub(crate) mod workloads;

@@ -1,1 +1,15 @@
-//! Fixtures of the tests: a real API server, builders, waiting.
+//! Fixtures of the tests: a real API server, a registry, manifests, waiting.
+//!
+//! Every fixture is started once per test binary and ends with it, however it ends: see
+//! [`children`]. Nothing here is part of a program that ships.
+
+pub mod api_server;
+mod certificates;
+pub mod children;
+pub mod manifest;
+pub mod registry;
+mod wait;
+
+pub use api_server::ApiServer;
+pub use registry::Registry;
+pub use wait::eventually;

@@ -1,0 +1,183 @@
+//! ServiceExposures: they follow the hosted Service for life, and say why when they cannot work.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::support::cluster::condition_is;
+use crate::support::lab::WORKERS;
+use crate::support::page::shows_the_picture;
+use crate::support::wait::{Look, SOON, seen, until};
+use crate::support::{Hosted, story};
+
+/// A Service of this story over the sample application's pods.
+fn service(kind: &str, node_port: Option<u16>) -> String {
+    let port = node_port.map_or_else(String::new, |port| format!(", nodePort: {port}"));
+    format!(
+        r#"apiVersion: v1
+kind: Service
+metadata: {{name: e2e-followed, namespace: petclinic}}
+spec:
+  type: {kind}
+  selector: {{app: petclinic}}
+  ports: [{{name: page, port: 80, targetPort: 8080{port}}}]
+"#
+    )
+}
+
+fn exposure(hosted: &Hosted, name: &str, service: &str, ports: &str) -> String {
+    format!(
+        r#"apiVersion: remora.dev/v1alpha1
+kind: ServiceExposure
+metadata: {{name: {name}, namespace: {namespace}}}
+spec:
+  clusterName: {cluster}
+  service: {{namespace: petclinic, name: {service}}}
+  via: NodePort
+{ports}"#,
+        namespace = hosted.namespace,
+        cluster = hosted.name,
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exposure_follows_its_service_for_life() -> anyhow::Result<()> {
+    story(|lab| async move {
+        let hosted = Hosted::demo(&lab).await?;
+        hosted.apply_inside(&service("NodePort", Some(31234))).await?;
+        lab.apply(&exposure(&hosted, "e2e-followed", "e2e-followed", "")).await?;
+        let port = endpoint_port(&hosted, "e2e-followed", |port| port == 31234).await?;
+        ensure!(port == 31234, "the hosted nodePort was free and is not the hosting one: {port}");
+        everywhere(port).await?;
+
+        // The hosted side moves to another nodePort: the hosting side follows, prefers the same again.
+        hosted.apply_inside(&service("NodePort", Some(31235))).await?;
+        let port = endpoint_port(&hosted, "e2e-followed", |port| port == 31235).await?;
+        everywhere(port).await?;
+
+        // It stops being a NodePort Service, and is one again.
+        hosted.kubectl(&["delete", "service", "-n", "petclinic", "e2e-followed"]).await?;
+        hosted.apply_inside(&service("ClusterIP", None)).await?;
+        says(&hosted, "e2e-followed", "Accepted", "False", "NodePort").await?;
+        no_hosting_service(&hosted, "e2e-followed").await?;
+        hosted.kubectl(&["delete", "service", "-n", "petclinic", "e2e-followed"]).await?;
+        says(&hosted, "e2e-followed", "Accepted", "False", "petclinic/e2e-followed").await?;
+        hosted.apply_inside(&service("NodePort", Some(31236))).await?;
+        let port = endpoint_port(&hosted, "e2e-followed", |port| port == 31236).await?;
+        everywhere(port).await?;
+
+        lab.kubectl(&["delete", "serviceexposure", "e2e-followed", "-n", &hosted.namespace])
+            .await?;
+        no_hosting_service(&hosted, "e2e-followed").await?;
+        hosted.kubectl(&["delete", "service", "-n", "petclinic", "e2e-followed"]).await.map(drop)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exposure_that_cannot_work_says_why_and_the_others_go_on() -> anyhow::Result<()> {
+    story(|lab| async move {
+        let hosted = Hosted::demo(&lab).await?;
+        let cases = [
+            ("e2e-absent", "no-such-service", "", "petclinic/no-such-service"),
+            ("e2e-unlisted", "petclinic-np", "  ports: [{port: 9999}]\n", "9999"),
+            ("e2e-taken", "petclinic-np", "  ports: [{port: 8080, nodePort: 30001}]\n", "30001"),
+        ];
+        for (name, service, ports, _) in cases {
+            lab.apply(&exposure(&hosted, name, service, ports)).await?;
+        }
+        for (name, _, _, says_this) in cases {
+            until(&format!("exposure {name} is refused"), SOON, || async {
+                let object = get(&hosted, name).await?;
+                let refused =
+                    ["Accepted", "Programmed"].iter().find_map(|kind| {
+                        match condition_is(&object, kind, "False", None) {
+                            Look::Seen(message) => Some(message),
+                            Look::NotYet(_) => None,
+                        }
+                    });
+                Ok(match refused {
+                    Some(message) if message.contains(says_this) => Look::Seen(()),
+                    other => Look::NotYet(format!("{other:?}")),
+                })
+            })
+            .await?;
+        }
+        everywhere(30001).await?;
+        for (name, ..) in cases {
+            lab.kubectl(&["delete", "serviceexposure", name, "-n", &hosted.namespace]).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn everywhere(port: u16) -> anyhow::Result<()> {
+    for worker in WORKERS {
+        shows_the_picture(&format!("http://{worker}:{port}"), SOON).await?;
+    }
+    Ok(())
+}
+
+async fn get(hosted: &Hosted, name: &str) -> anyhow::Result<kube::api::DynamicObject> {
+    let api = hosted.lab.objects("remora.dev/v1alpha1", "ServiceExposure", &hosted.namespace);
+    Ok(api.get(name).await?)
+}
+
+/// Waits until the exposure is reachable at every worker on one port that fits, and returns it.
+async fn endpoint_port(
+    hosted: &Hosted,
+    name: &str,
+    fits: impl Fn(u16) -> bool,
+) -> anyhow::Result<u16> {
+    until(&format!("exposure {name} is reachable"), SOON, || async {
+        let object = get(hosted, name).await?;
+        if let Look::NotYet(why) = condition_is(&object, "Reachable", "True", None) {
+            return Ok(Look::NotYet(why));
+        }
+        let endpoints = object.data.pointer("/status/endpoints").cloned().unwrap_or_default();
+        let on = |worker: &str| {
+            endpoints.as_array().and_then(|all| {
+                let found = all.iter().find(|one| one["address"] == json!(worker))?;
+                found["port"].as_u64().and_then(|port| u16::try_from(port).ok())
+            })
+        };
+        let ports: Vec<Option<u16>> = WORKERS.into_iter().map(on).collect();
+        match ports.first().copied().flatten() {
+            Some(port) if ports.iter().all(|other| *other == Some(port)) && fits(port) => {
+                Ok(Look::Seen(port))
+            }
+            _ => Ok(Look::NotYet(Value::to_string(&endpoints))),
+        }
+    })
+    .await
+}
+
+async fn says(
+    hosted: &Hosted,
+    name: &str,
+    kind: &str,
+    status: &str,
+    message: &str,
+) -> anyhow::Result<()> {
+    until(&format!("exposure {name} says {kind}={status} about {message}"), SOON, || async {
+        Ok(match condition_is(&get(hosted, name).await?, kind, status, None) {
+            Look::Seen(said) if said.contains(message) => Look::Seen(()),
+            Look::Seen(said) | Look::NotYet(said) => Look::NotYet(said),
+        })
+    })
+    .await
+}
+
+async fn no_hosting_service(hosted: &Hosted, exposure: &str) -> anyhow::Result<()> {
+    let namespace = hosted.control_plane_namespace();
+    let selector = format!("{}={exposure}", remora_api::labels::EXPOSURE_NAME);
+    until(&format!("no hosting Service of exposure {exposure}"), SOON, || async {
+        let left = hosted
+            .lab
+            .kubectl(&["get", "services", "-n", &namespace, "-l", &selector, "-o", "name"])
+            .await
+            .context("cannot list the hosting Services")?;
+        Ok(seen(left.is_empty(), || left.clone()))
+    })
+    .await
+}

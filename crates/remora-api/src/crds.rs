@@ -8,10 +8,10 @@ use kube::CustomResourceExt;
 use serde_json::Value;
 
 use crate::schema::normalise;
-use crate::{HostedCluster, NodePool, ServiceExposure};
+use crate::{ExposurePolicy, HostedCluster, NodePool, ServiceExposure};
 
 /// The committed manifests: file name and YAML.
-pub const MANIFESTS: [(&str, &str); 3] = [
+pub const MANIFESTS: [(&str, &str); 4] = [
     (
         "hypershift.openshift.io_hostedclusters.yaml",
         include_str!("../../../deploy/crds/hypershift.openshift.io_hostedclusters.yaml"),
@@ -24,6 +24,10 @@ pub const MANIFESTS: [(&str, &str); 3] = [
         "remora.dev_serviceexposures.yaml",
         include_str!("../../../deploy/crds/remora.dev_serviceexposures.yaml"),
     ),
+    (
+        "remora.dev_exposurepolicies.yaml",
+        include_str!("../../../deploy/crds/remora.dev_exposurepolicies.yaml"),
+    ),
 ];
 
 /// Everything that has to be installed, in the order of [`MANIFESTS`].
@@ -32,6 +36,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         finish(HostedCluster::crd(), Some(&HostedCluster::object_rules())),
         finish(NodePool::crd(), None),
         finish(ServiceExposure::crd(), None),
+        finish(ExposurePolicy::crd(), None),
     ]
 }
 

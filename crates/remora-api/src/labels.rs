@@ -46,6 +46,16 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const EXPOSURE_NAME: &str = "remora.dev/exposure";
 /// Label of objects made for a ServiceExposure: its namespace.
 pub const EXPOSURE_NAMESPACE: &str = "remora.dev/exposure-namespace";
+/// Label of a ServiceExposure that was made for an ExposurePolicy: the policy's name.
+pub const EXPOSURE_POLICY: &str = "remora.dev/exposure-policy";
+/// Hosted users' annotation of a Service: the way by which it shall be exposed (`NodePort`).
+pub const EXPOSE: &str = "remora.dev/expose";
+/// Hosted users' annotation of a Service: the node ports that it shall have outside (`http=30080,8443=30443`).
+pub const EXPOSE_NODE_PORTS: &str = "remora.dev/expose-node-ports";
+/// Annotation of a hosted Service that asked to be exposed: every address and port at which it is reached.
+pub const EXPOSED_AT: &str = "remora.dev/exposed-at";
+/// Annotation of a hosted Service that asked to be exposed: what keeps it from being reached.
+pub const EXPOSURE_PROBLEM: &str = "remora.dev/exposure-problem";
 /// Label of VMs and user-data Secrets: hash of the template that they were made from.
 pub const TEMPLATE_HASH: &str = "remora.dev/template-hash";
 /// Annotation of VMs: version of the release that the VM was made from.

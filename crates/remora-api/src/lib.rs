@@ -2,7 +2,7 @@
 //!
 //! `HostedCluster` and `NodePool` (`hypershift.openshift.io/v1beta1`) carry the whole schema of the
 //! KubeVirt platform, so that manifests written for HyperShift apply unchanged. `ServiceExposure`
-//! (`remora.dev/v1alpha1`) is Remora's own. The CRDs are generated from these types: see [`crds`].
+//! and `ExposurePolicy` (`remora.dev/v1alpha1`) are Remora's own. The CRDs are generated from these types: see [`crds`].
 
 #![allow(
     clippy::duplicated_attributes,
@@ -11,6 +11,7 @@
 
 pub mod conditions;
 pub mod crds;
+pub mod exposure_policy;
 pub mod hosted_cluster;
 pub mod labels;
 pub mod names;
@@ -19,6 +20,7 @@ mod schema;
 pub mod service_exposure;
 mod word;
 
+pub use exposure_policy::{ExposurePolicy, ExposurePolicySpec, ExposurePolicyStatus};
 pub use hosted_cluster::{HostedCluster, HostedClusterSpec, HostedClusterStatus};
 pub use node_pool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use service_exposure::{ServiceExposure, ServiceExposureSpec, ServiceExposureStatus};
@@ -27,7 +29,7 @@ pub use service_exposure::{ServiceExposure, ServiceExposureSpec, ServiceExposure
 pub const HYPERSHIFT_GROUP: &str = "hypershift.openshift.io";
 /// API version of HostedCluster and NodePool.
 pub const HYPERSHIFT_VERSION: &str = "v1beta1";
-/// API group of ServiceExposure.
+/// API group of ServiceExposure and ExposurePolicy.
 pub const REMORA_GROUP: &str = "remora.dev";
-/// API version of ServiceExposure.
+/// API version of ServiceExposure and ExposurePolicy.
 pub const REMORA_VERSION: &str = "v1alpha1";

@@ -92,6 +92,44 @@ pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
+/// Schema of a label selector (`metav1.LabelSelector`).
+pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchLabels": {
+                "type": "object",
+                "maxProperties": 50,
+                "additionalProperties": { "type": "string", "maxLength": 63 },
+            },
+            "matchExpressions": {
+                "type": "array",
+                "maxItems": 50,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": { "type": "string", "minLength": 1, "maxLength": 317 },
+                        "operator": { "type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"] },
+                        "values": {
+                            "type": "array",
+                            "maxItems": 100,
+                            "x-kubernetes-list-type": "atomic",
+                            "items": { "type": "string", "maxLength": 63 },
+                        },
+                    },
+                    "x-kubernetes-validations": [rule(
+                        "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",
+                        "values must be given for In and NotIn, and must not be for Exists and DoesNotExist",
+                    )],
+                },
+            },
+        },
+    })
+}
+
 /// Schema of a list of objects whose content this API does not look into.
 pub(crate) fn any_objects(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -98,6 +98,10 @@ words! {
         description = "Age"
     )
 )]
+#[schemars(extend("x-kubernetes-validations" = [rule(
+    "!has(self.nodePortRange) || !has(self.ports) || self.ports.all(p, !has(p.nodePort) || (p.nodePort >= self.nodePortRange.first && p.nodePort <= self.nodePortRange.last))",
+    "each nodePort must lie in nodePortRange",
+)]))]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceExposureSpec {
     /// HostedCluster in the same namespace; cannot be changed.
@@ -117,6 +121,9 @@ pub struct ServiceExposureSpec {
     #[schemars(length(max = 20), inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub node_pools: Vec<String>,
+    /// Node ports of the hosting cluster that may be taken; any when unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_port_range: Option<PortRange>,
     /// Ports that are exposed; all of the Service when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
@@ -134,6 +141,31 @@ pub struct ServiceExposureSpec {
         ],
     ))]
     pub ports: Vec<ExposedPort>,
+}
+
+/// Ports from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [rule("self.first <= self.last", "first must not be above last")]))]
+pub struct PortRange {
+    /// The lowest port.
+    #[schemars(range(min = 1, max = 65535))]
+    pub first: u16,
+    /// The highest port.
+    #[schemars(range(min = 1, max = 65535))]
+    pub last: u16,
+}
+
+impl PortRange {
+    /// Tells whether a port lies in the range.
+    pub fn contains(self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+}
+
+impl std::fmt::Display for PortRange {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}-{}", self.first, self.last)
+    }
 }
 
 /// A Service of the hosted cluster.

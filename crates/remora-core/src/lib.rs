@@ -8,6 +8,7 @@ pub mod control_plane;
 pub mod csr;
 pub mod endpoint;
 pub mod expose;
+pub mod exposure_policy;
 pub mod exposure_status;
 pub mod hosted;
 pub mod hosted_cluster_status;

@@ -111,8 +111,17 @@ impl std::fmt::Display for ObjectName {
 
 /// Applies one object server-side, taking over the fields that others may hold.
 pub async fn apply(client: &Client, object: &DynamicObject) -> Result<DynamicObject, ApplyError> {
+    apply_as(FIELD_MANAGER, client, object).await
+}
+
+/// Applies one object server-side under another field manager: for an object of which two parts of Remora write a part.
+pub async fn apply_as(
+    manager: &str,
+    client: &Client,
+    object: &DynamicObject,
+) -> Result<DynamicObject, ApplyError> {
     let (api, name) = api_of(client, object)?;
-    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let params = PatchParams::apply(manager).force();
     api.patch(&name, &params, &Patch::Apply(object))
         .await
         .map_err(|source| failed("apply", object, source))

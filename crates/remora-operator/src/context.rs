@@ -39,11 +39,9 @@ pub struct Context {
 impl Context {
     /// Makes the shared state around a client to the hosting cluster.
     pub fn new(client: Client, options: Options, sessions: Sessions) -> Arc<Self> {
-        let reporter =
-            Reporter { controller: "remora".to_owned(), instance: Some(options.instance.clone()) };
         Arc::new(Self {
             hosted: HostedClients::new(client.clone()),
-            recorder: Recorder::new(client.clone(), reporter),
+            recorder: Recorder::new(client.clone(), reporter(&options)),
             applied: Ledger::default(),
             releases: Releases::new(&options.insecure_registries),
             sessions,
@@ -52,6 +50,11 @@ impl Context {
             client,
             options,
         })
+    }
+
+    /// Who writes events, also inside the hosted clusters.
+    pub fn reporter(&self) -> Reporter {
+        reporter(&self.options)
     }
 
     /// Writes an event about an object; an event that cannot be written is logged and forgotten.
@@ -74,4 +77,8 @@ impl Context {
             tracing::warn!(reason, error = %crate::error::chain(&error), "cannot write event");
         }
     }
+}
+
+fn reporter(options: &Options) -> Reporter {
+    Reporter { controller: "remora".to_owned(), instance: Some(options.instance.clone()) }
 }

@@ -71,6 +71,7 @@ async fn run(options: Options) -> Result<(), StartError> {
     tracker.spawn(hosted_cluster::controller::run(context.clone(), shutdown.clone()));
     tracker.spawn(node_pool::controller::run(context.clone(), shutdown.clone()));
     tracker.spawn(exposure::controller::run(context.clone(), shutdown.clone()));
+    tracker.spawn(exposure::policy::controller::run(context.clone(), shutdown.clone()));
 
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operator started");
     stop_signal().await.map_err(StartError::Signals)?;

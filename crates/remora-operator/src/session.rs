@@ -58,6 +58,7 @@ pub struct Sessions {
 struct Alive {
     hosted_cluster: HostedClusterId,
     kubeconfig_hash: String,
+    client: Client,
     cancel: CancellationToken,
     addons: watch::Sender<Arc<Vec<DynamicObject>>>,
 }
@@ -99,13 +100,14 @@ impl Sessions {
             context: context.clone(),
             hosted_cluster: hosted_cluster.clone(),
             control_plane_namespace: control_plane_namespace.to_owned(),
-            client,
+            client: client.clone(),
             cancel: cancel.clone(),
             addons: receiver,
         };
         let entry = Alive {
             hosted_cluster: hosted_cluster.clone(),
             kubeconfig_hash,
+            client,
             cancel,
             addons: sender,
         };
@@ -123,9 +125,20 @@ impl Sessions {
     /// Tells whether the session of a control plane namespace is that of this HostedCluster. Two may claim one namespace:
     /// whoever is refused must not work in the other's.
     pub fn is_of(&self, control_plane_namespace: &str, namespace: &str, name: &str) -> bool {
-        self.lock().get(control_plane_namespace).is_some_and(|alive| {
-            alive.hosted_cluster.namespace == namespace && alive.hosted_cluster.name == name
-        })
+        self.client_of(control_plane_namespace, namespace, name).is_some()
+    }
+
+    /// The client of the session of a control plane namespace, if that is the one of this HostedCluster.
+    pub fn client_of(
+        &self,
+        control_plane_namespace: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Client> {
+        let alive = self.lock();
+        let alive = alive.get(control_plane_namespace)?;
+        let id = &alive.hosted_cluster;
+        Some(alive.client.clone()).filter(|_| id.namespace == namespace && id.name == name)
     }
 
     /// Starts everything that works inside one hosted cluster; each task ends with `session.cancel`.

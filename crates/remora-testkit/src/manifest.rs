@@ -83,6 +83,15 @@ spec:
   service: { namespace: petclinic, name: petclinic-np }
 "#;
 
+/// The smallest ExposurePolicy that the API accepts.
+pub const EXPOSURE_POLICY: &str = r#"
+apiVersion: remora.dev/v1alpha1
+kind: ExposurePolicy
+metadata: { name: shops, namespace: default }
+spec:
+  clusterName: reef
+"#;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,13 +8,14 @@
 //!
 //! An exposure that asked for a port by number and does not get it is refused as a whole. One that asked for none
 //! prefers the hosted node port, and takes any other free one if that is taken. Such a substitute is kept: a port that
-//! users have been told does not move because the preferred one becomes free.
+//! users have been told does not move because the preferred one becomes free. An exposure with a range of its own stays
+//! inside it: the hosting API server knows nothing of that range, so that the lowest free port is named here.
 //!
 //! Kubernetes allocates a number once, whatever the protocol; only one Service may use it for several protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use remora_api::service_exposure::Protocol;
+use remora_api::service_exposure::{PortRange, Protocol};
 
 /// One exposure's order in line: age first, then its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +33,8 @@ pub struct Rank {
 pub struct Claim {
     /// Whose claim it is.
     pub rank: Rank,
+    /// Where its node ports must lie; none: anywhere.
+    pub range: Option<PortRange>,
     /// One entry per exposed port.
     pub ports: Vec<PortClaim>,
 }
@@ -58,37 +61,61 @@ pub enum Choice {
     Asked(u16),
     /// The same as inside the hosted cluster.
     Preferred(u16),
-    /// Another one, because the preferred one is in use.
+    /// Another one, because the preferred one cannot be had.
     Substitute {
-        /// The one that is kept; none: the hosting API server chooses.
+        /// The one that it is; none: the hosting API server chooses.
         kept: Option<u16>,
-        /// Who has the preferred one, as far as it is known.
-        holder: Option<String>,
+        /// Why not the preferred one.
+        cause: Cause,
     },
 }
 
-/// A node port that was asked for is not to be had.
+/// Why a port does not get its preferred node port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// The port.
-    pub port: u16,
-    /// Who has it.
-    pub holder: String,
+pub enum Cause {
+    /// Someone else has it, or had it.
+    InUse {
+        /// Who, as far as it is known.
+        holder: Option<String>,
+    },
+    /// It lies outside the range that is allowed.
+    OutsideRange {
+        /// The range (`30000-32767`).
+        range: String,
+    },
+}
+
+/// Why an exposure does not get its node ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// A node port that was asked for is not to be had.
+    Taken {
+        /// The port.
+        port: u16,
+        /// Who has it.
+        holder: String,
+    },
+    /// No port of the exposure's range is free.
+    Exhausted {
+        /// The range.
+        range: PortRange,
+    },
 }
 
 impl PortClaim {
-    /// The port that this claim is for, if it has a wish at all.
-    fn wish(&self) -> u16 {
-        match (self.asked, self.current) {
-            (Some(asked), _) => asked,
-            (None, Some(current)) if self.is_substitute => current,
-            (None, _) => self.hosted,
+    /// The port that this claim is for; none: any of the range.
+    fn wish(&self, range: Option<PortRange>) -> Option<u16> {
+        if self.asked.is_some() {
+            return self.asked;
         }
+        let is_allowed = |port: &u16| range.is_none_or(|range| range.contains(*port));
+        let kept = self.current.filter(|_| self.is_substitute).filter(is_allowed);
+        kept.or(Some(self.hosted)).filter(is_allowed)
     }
 
     /// It has what it wishes for.
-    fn is_held(&self) -> bool {
-        self.current == Some(self.wish())
+    fn is_held(&self, range: Option<PortRange>) -> bool {
+        self.current.is_some() && self.current == self.wish(range)
     }
 }
 
@@ -111,15 +138,16 @@ impl Owner<'_> {
 pub fn allocate(
     claims: &[Claim],
     foreign: &BTreeMap<u16, String>,
-) -> BTreeMap<Rank, Result<Vec<Choice>, Taken>> {
+) -> BTreeMap<Rank, Result<Vec<Choice>, Unavailable>> {
     let mut in_line: Vec<&Claim> = claims.iter().collect();
     in_line.sort_by(|a, b| a.rank.cmp(&b.rank));
 
-    let mut owners: BTreeMap<u16, Owner<'_>> =
+    let mut owners: Owners<'_> =
         foreign.iter().map(|(port, holder)| (*port, Owner::Foreign(holder))).collect();
     for claim in &in_line {
-        for port in claim.ports.iter().filter(|port| port.is_held()) {
-            owners.entry(port.wish()).or_insert(Owner::Exposure(&claim.rank));
+        let held = claim.ports.iter().filter(|port| port.is_held(claim.range));
+        for wish in held.filter_map(|port| port.wish(claim.range)) {
+            owners.entry(wish).or_insert(Owner::Exposure(&claim.rank));
         }
     }
     in_line
@@ -128,17 +156,17 @@ pub fn allocate(
         .collect()
 }
 
-fn allocate_one<'a>(
-    claim: &'a Claim,
-    owners: &mut BTreeMap<u16, Owner<'a>>,
-) -> Result<Vec<Choice>, Taken> {
-    for asked in claim.ports.iter().filter_map(|port| port.asked) {
-        if let Some(holder) = holder_beside(&claim.rank, asked, owners) {
-            return Err(Taken { port: asked, holder });
+/// Who has which node port.
+type Owners<'a> = BTreeMap<u16, Owner<'a>>;
+
+fn allocate_one<'a>(claim: &'a Claim, owners: &mut Owners<'a>) -> Result<Vec<Choice>, Unavailable> {
+    for port in claim.ports.iter().filter_map(|port| port.asked) {
+        if let Some(holder) = holder_beside(&claim.rank, port, owners) {
+            return Err(Unavailable::Taken { port, holder });
         }
     }
     // Within one Service a number is free once per protocol; what is asked for goes before what is preferred.
-    let mut used: BTreeSet<(u16, Protocol)> = BTreeSet::new();
+    let mut used: Used = BTreeSet::new();
     for port in &claim.ports {
         if let Some(asked) = port.asked {
             used.insert((asked, port.protocol));
@@ -149,34 +177,59 @@ fn allocate_one<'a>(
         claim.ports.iter().map(|port| port.asked.map(Choice::Asked)).collect();
     // A port that is held goes before one that is only wished for.
     let (held, wished): (Vec<_>, Vec<_>) =
-        claim.ports.iter().zip(&mut choices).partition(|(port, _)| port.is_held());
+        claim.ports.iter().zip(&mut choices).partition(|(port, _)| port.is_held(claim.range));
     for (port, choice) in held.into_iter().chain(wished) {
-        choice.get_or_insert_with(|| choose(&claim.rank, port, &mut used, owners));
+        if choice.is_none() {
+            *choice = Some(choose(claim, port, &mut used, owners)?);
+        }
     }
     Ok(choices.into_iter().flatten().collect())
 }
 
+/// The ports of one exposure that have been given out.
+type Used = BTreeSet<(u16, Protocol)>;
+
 fn choose<'a>(
-    rank: &'a Rank,
+    claim: &'a Claim,
     port: &PortClaim,
-    used: &mut BTreeSet<(u16, Protocol)>,
-    owners: &mut BTreeMap<u16, Owner<'a>>,
-) -> Choice {
-    let wish = port.wish();
-    let holder = holder_beside(rank, wish, owners);
-    if holder.is_some() || !used.insert((wish, port.protocol)) {
-        return Choice::Substitute { kept: None, holder };
+    used: &mut Used,
+    owners: &mut Owners<'a>,
+) -> Result<Choice, Unavailable> {
+    let rank = &claim.rank;
+    let is_free = |number: u16, used: &Used, owners: &Owners<'_>| {
+        holder_beside(rank, number, owners).is_none() && !used.contains(&(number, port.protocol))
+    };
+    let wish = port.wish(claim.range).filter(|wish| is_free(*wish, used, owners));
+    let kept = match (wish, claim.range) {
+        (None, None) => None,
+        (Some(wish), _) => Some(wish),
+        (None, Some(range)) => {
+            let free = (range.first..=range.last).find(|number| is_free(*number, used, owners));
+            Some(free.ok_or(Unavailable::Exhausted { range })?)
+        }
+    };
+    let cause = cause(claim, port, owners);
+    if let Some(number) = kept {
+        used.insert((number, port.protocol));
+        owners.insert(number, Owner::Exposure(rank));
+        if number == port.hosted {
+            return Ok(Choice::Preferred(number));
+        }
     }
-    owners.insert(wish, Owner::Exposure(rank));
-    if port.is_substitute && port.is_held() {
-        Choice::Substitute { kept: Some(wish), holder: holder_beside(rank, port.hosted, owners) }
-    } else {
-        Choice::Preferred(wish)
+    Ok(Choice::Substitute { kept, cause })
+}
+
+fn cause(claim: &Claim, port: &PortClaim, owners: &Owners<'_>) -> Cause {
+    match claim.range {
+        Some(range) if !range.contains(port.hosted) => {
+            Cause::OutsideRange { range: range.to_string() }
+        }
+        _ => Cause::InUse { holder: holder_beside(&claim.rank, port.hosted, owners) },
     }
 }
 
 /// Who else has a port.
-fn holder_beside(rank: &Rank, port: u16, owners: &BTreeMap<u16, Owner<'_>>) -> Option<String> {
+fn holder_beside(rank: &Rank, port: u16, owners: &Owners<'_>) -> Option<String> {
     match owners.get(&port)? {
         Owner::Exposure(owner) if *owner == rank => None,
         other => Some(other.told()),
@@ -208,7 +261,7 @@ mod tests {
     }
 
     fn claim(created: i64, name: &str, ports: Vec<PortClaim>) -> Claim {
-        Claim { rank: rank(created, name), ports }
+        Claim { rank: rank(created, name), range: None, ports }
     }
 
     fn foreign(port: u16) -> BTreeMap<u16, String> {
@@ -219,7 +272,7 @@ mod tests {
         claims: &[Claim],
         foreign: &BTreeMap<u16, String>,
         name: &str,
-    ) -> Result<Vec<Choice>, Taken> {
+    ) -> Result<Vec<Choice>, Unavailable> {
         allocate(claims, foreign).into_iter().find(|(rank, _)| rank.name == name).unwrap().1
     }
 
@@ -235,10 +288,10 @@ mod tests {
     #[test]
     fn when_the_preferred_port_is_taken_another_one_is_chosen_and_the_holder_named() {
         let claims = [claim(1, "a", vec![tcp(30001)])];
-        let holder = Some("Service shop/web".to_owned());
+        let cause = Cause::InUse { holder: Some("Service shop/web".to_owned()) };
         assert_eq!(
             verdict(&claims, &foreign(30001), "a"),
-            Ok(vec![Choice::Substitute { kept: None, holder }])
+            Ok(vec![Choice::Substitute { kept: None, cause }])
         );
     }
 
@@ -247,7 +300,7 @@ mod tests {
         let claims = [claim(1, "a", vec![tcp(30005), asking(30001, 30001)])];
         assert_eq!(
             verdict(&claims, &foreign(30001), "a"),
-            Err(Taken { port: 30001, holder: "Service shop/web".to_owned() })
+            Err(Unavailable::Taken { port: 30001, holder: "Service shop/web".to_owned() })
         );
     }
 
@@ -260,7 +313,10 @@ mod tests {
         assert_eq!(verdict(&claims, &BTreeMap::new(), "b"), Ok(vec![Choice::Asked(31000)]));
         assert_eq!(
             verdict(&claims, &BTreeMap::new(), "a"),
-            Err(Taken { port: 31000, holder: "ServiceExposure clusters/b".to_owned() })
+            Err(Unavailable::Taken {
+                port: 31000,
+                holder: "ServiceExposure clusters/b".to_owned()
+            })
         );
     }
 
@@ -278,7 +334,10 @@ mod tests {
         let claims = [claim(1, "a", vec![kept])];
         assert_eq!(
             verdict(&claims, &BTreeMap::new(), "a"),
-            Ok(vec![Choice::Substitute { kept: Some(31234), holder: None }])
+            Ok(vec![Choice::Substitute {
+                kept: Some(31234),
+                cause: Cause::InUse { holder: None }
+            }])
         );
     }
 
@@ -297,8 +356,42 @@ mod tests {
         let claims = [claim(1, "a", vec![tcp(30002), asking(30001, 30002)])];
         assert_eq!(
             verdict(&claims, &BTreeMap::new(), "a"),
-            Ok(vec![Choice::Substitute { kept: None, holder: None }, Choice::Asked(30002)])
+            Ok(vec![
+                Choice::Substitute { kept: None, cause: Cause::InUse { holder: None } },
+                Choice::Asked(30002)
+            ])
         );
+    }
+
+    #[test]
+    fn when_a_range_is_given_the_lowest_free_port_of_it_is_named_and_kept() {
+        let range = PortRange { first: 31000, last: 31001 };
+        let within = |port| Claim { range: Some(range), ..claim(1, "a", vec![port]) };
+        let cause = Cause::OutsideRange { range: "31000-31001".to_owned() };
+        let chosen = |kept| Ok(vec![Choice::Substitute { kept: Some(kept), cause: cause.clone() }]);
+        assert_eq!(verdict(&[within(tcp(30001))], &BTreeMap::new(), "a"), chosen(31000));
+        assert_eq!(verdict(&[within(tcp(30001))], &foreign(31000), "a"), chosen(31001));
+        let kept = PortClaim { current: Some(31001), is_substitute: true, ..tcp(30001) };
+        assert_eq!(verdict(&[within(kept)], &BTreeMap::new(), "a"), chosen(31001));
+        let preferred = Ok(vec![Choice::Preferred(31001)]);
+        assert_eq!(verdict(&[within(tcp(31001))], &BTreeMap::new(), "a"), preferred);
+    }
+
+    #[test]
+    fn when_the_range_moves_away_from_a_port_another_is_chosen() {
+        let range = PortRange { first: 31000, last: 31001 };
+        let kept = PortClaim { current: Some(32000), is_substitute: true, ..tcp(30001) };
+        let claims = [Claim { range: Some(range), ..claim(1, "a", vec![kept]) }];
+        let choices = verdict(&claims, &BTreeMap::new(), "a").unwrap();
+        assert_eq!(numbers(&choices), [Some(31000)]);
+    }
+
+    #[test]
+    fn when_a_range_is_full_the_exposure_is_refused() {
+        let range = PortRange { first: 31000, last: 31000 };
+        let claims = [Claim { range: Some(range), ..claim(1, "a", vec![tcp(30001), tcp(30002)]) }];
+        let full = Err(Unavailable::Exhausted { range });
+        assert_eq!(verdict(&claims, &BTreeMap::new(), "a"), full);
     }
 
     const PORTS: std::ops::Range<u16> = 30000..30006;
@@ -319,20 +412,29 @@ mod tests {
 
     /// Claims as they can be: no exposure asks twice for one number and protocol, and a number is held once.
     fn any_claims() -> impl Strategy<Value = Vec<Claim>> {
-        let one = (0_i64..3, proptest::collection::vec(any_port(), 1..4));
+        let ranges = prop_oneof![
+            Just(None),
+            (PORTS, 0_u16..4)
+                .prop_map(|(first, more)| Some(PortRange { first, last: first + more })),
+        ];
+        let one = (0_i64..3, ranges, proptest::collection::vec(any_port(), 1..4));
         proptest::collection::vec(one, 1..5).prop_map(|drawn| {
             let mut held = BTreeSet::new();
             let numbered = drawn.into_iter().enumerate();
             numbered
-                .map(|(index, (created, ports))| {
+                .map(|(index, (created, range, ports))| {
                     let mut asked = BTreeSet::new();
                     let tidy = |mut port: PortClaim| {
-                        port.asked = port.asked.filter(|n| asked.insert((*n, port.protocol)));
+                        port.asked = port
+                            .asked
+                            .filter(|n| range.is_none_or(|range| range.contains(*n)))
+                            .filter(|n| asked.insert((*n, port.protocol)));
                         port.current = port.current.filter(|n| held.insert(*n));
                         port.is_substitute &= port.current.is_some();
                         port
                     };
-                    claim(created, &format!("e{index}"), ports.into_iter().map(tidy).collect())
+                    let ports = ports.into_iter().map(tidy).collect();
+                    Claim { range, ..claim(created, &format!("e{index}"), ports) }
                 })
                 .collect()
         })
@@ -364,6 +466,7 @@ mod tests {
                 for (port, number) in claim.ports.iter().zip(numbers(choices)) {
                     let Some(number) = number else { continue };
                     prop_assert_ne!(number, 30003);
+                    prop_assert!(claim.range.is_none_or(|range| range.contains(number)));
                     prop_assert!(used.insert((number, port.protocol)));
                     prop_assert_eq!(*owners.entry(number).or_insert(&claim.rank), &claim.rank);
                 }
@@ -373,9 +476,15 @@ mod tests {
         #[test]
         fn a_refusal_is_for_a_port_that_was_asked_for(claims in any_claims()) {
             for (rank, verdict) in allocate(&claims, &foreign(30003)) {
-                if let Err(taken) = verdict {
-                    let claim = claims.iter().find(|claim| claim.rank == rank).unwrap();
-                    prop_assert!(claim.ports.iter().any(|port| port.asked == Some(taken.port)));
+                let claim = claims.iter().find(|claim| claim.rank == rank).unwrap();
+                match verdict {
+                    Ok(_) => {}
+                    Err(Unavailable::Taken { port, .. }) => {
+                        prop_assert!(claim.ports.iter().any(|known| known.asked == Some(port)));
+                    }
+                    Err(Unavailable::Exhausted { range }) => {
+                        prop_assert_eq!(claim.range, Some(range));
+                    }
                 }
             }
         }

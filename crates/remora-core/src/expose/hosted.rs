@@ -1,7 +1,12 @@
 //! The hosted Service, reduced to what an exposure depends on.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Service, ServicePort, SessionAffinityConfig};
 use remora_api::service_exposure::Protocol;
+
+/// Beginning of the annotations that users and Remora talk by.
+const OWN_ANNOTATIONS: &str = "remora.dev/";
 
 /// What an exposure needs to know of a hosted Service; equal values mean that nothing has to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +15,12 @@ pub struct HostedService {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations that are meant for Remora, or come from it.
+    pub annotations: BTreeMap<String, String>,
     /// `spec.type`.
     pub type_: String,
     /// Nodes without its pods drop what reaches them (`externalTrafficPolicy: Local`).
@@ -47,6 +58,16 @@ impl HostedService {
         Some(Self {
             namespace: service.metadata.namespace.clone()?,
             name: service.metadata.name.clone()?,
+            uid: service.metadata.uid.clone().unwrap_or_default(),
+            labels: service.metadata.labels.clone().unwrap_or_default(),
+            annotations: service
+                .metadata
+                .annotations
+                .iter()
+                .flatten()
+                .filter(|(key, _)| key.starts_with(OWN_ANNOTATIONS))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
             type_: spec.type_.clone().unwrap_or_else(|| "ClusterIP".to_owned()),
             is_local: spec.external_traffic_policy.as_deref() == Some("Local"),
             ports: spec.ports.iter().flatten().filter_map(HostedPort::of).collect(),

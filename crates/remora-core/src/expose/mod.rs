@@ -24,14 +24,15 @@ use remora_api::conditions::Reason;
 use remora_api::service_exposure::ExposedPort;
 use remora_api::{ServiceExposure, labels};
 
-pub use self::allocate::{Choice, Rank};
-use self::allocate::{Claim, PortClaim, Taken, allocate};
+pub use self::allocate::{Cause, Choice, Rank};
+use self::allocate::{Claim, PortClaim, Unavailable, allocate};
 pub(crate) use self::hosted::protocol;
 pub use self::hosted::{HostedPort, HostedService};
 pub use self::ports::Selected;
 pub use self::range::valid_range;
 pub use self::refusal::Refusal;
 pub use self::service::{Backends, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE, service_name};
+pub(crate) use self::service::{label_value, shortened};
 
 /// What an exposure needs to know of its HostedCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +185,9 @@ pub fn decide<'a>(
     for (rank, (candidate, selection)) in selections {
         let decision = match verdicts.get(&rank) {
             Some(Ok(choices)) => serve(candidate, selection, choices),
-            Some(Err(taken)) => Decision::Refused(node_port_taken(candidate.exposure, taken)),
+            Some(Err(unavailable)) => {
+                Decision::Refused(no_node_port(candidate.exposure, unavailable))
+            }
             None => continue,
         };
         decisions.insert(rank, decision);
@@ -251,7 +254,11 @@ fn claim(rank: &Rank, candidate: &Candidate<'_>, selection: &Selection<'_>) -> C
             is_substitute,
         }
     };
-    Claim { rank: rank.clone(), ports: selection.ports.iter().map(port_claim).collect() }
+    Claim {
+        rank: rank.clone(),
+        range: candidate.exposure.spec.node_port_range,
+        ports: selection.ports.iter().map(port_claim).collect(),
+    }
 }
 
 fn serve(candidate: &Candidate<'_>, selection: Selection<'_>, choices: &[Choice]) -> Decision {
@@ -271,8 +278,11 @@ fn serve(candidate: &Candidate<'_>, selection: Selection<'_>, choices: &[Choice]
     Decision::Served(Box::new(Served { service, ports }))
 }
 
-fn node_port_taken(exposure: &ServiceExposure, taken: &Taken) -> Refusal {
-    let Taken { port, holder } = taken.clone();
+fn no_node_port(exposure: &ServiceExposure, unavailable: &Unavailable) -> Refusal {
+    let (port, holder) = match unavailable {
+        Unavailable::Taken { port, holder } => (*port, holder.clone()),
+        Unavailable::Exhausted { range } => return Refusal::NodePortRangeFull { range: *range },
+    };
     let is_entry = |entry: &ExposedPort| entry.node_port == Some(i32::from(port));
     let index = exposure.spec.ports.iter().position(is_entry).unwrap_or_default();
     Refusal::NodePortTaken { index, port, holder }

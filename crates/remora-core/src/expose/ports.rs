@@ -124,6 +124,9 @@ mod tests {
         HostedService {
             namespace: "petclinic".to_owned(),
             name: "petclinic-np".to_owned(),
+            uid: "uid-of-petclinic-np".to_owned(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
             type_: "NodePort".to_owned(),
             is_local: false,
             ports: vec![

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::allocate::Choice;
+use super::allocate::{Cause, Choice};
 use super::{Refusal, Served, service};
 
 /// What an API server says before the range of node ports, when it refuses one outside.
@@ -19,16 +19,19 @@ pub fn valid_range(refusal: &str) -> Option<RangeInclusive<u16>> {
 impl Served {
     /// The same with node ports inside the range: a preferred one gives way, one that was asked for is refused.
     pub fn within(&self, range: &RangeInclusive<u16>) -> Result<Self, Refusal> {
+        let told = format!("{}-{}", range.start(), range.end());
         let mut moved = self.clone();
         for (port, choice) in &mut moved.ports {
             match choice {
-                Choice::Asked(number) if !range.contains(number) => {
-                    let detail = format!("{number} is not in {}-{}", range.start(), range.end());
+                Choice::Asked(number) | Choice::Substitute { kept: Some(number), .. }
+                    if !range.contains(number) =>
+                {
+                    let detail = format!("{number} is not in {told}");
                     return Err(Refusal::NodePortOutOfRange { detail });
                 }
                 Choice::Preferred(number) if !range.contains(number) => {
-                    let holder = None;
-                    *choice = Choice::Substitute { kept: None, holder };
+                    let cause = Cause::OutsideRange { range: told.clone() };
+                    *choice = Choice::Substitute { kept: None, cause };
                     service::leave_node_port_open(&mut moved.service, port);
                 }
                 Choice::Asked(_) | Choice::Preferred(_) | Choice::Substitute { .. } => {}

@@ -1,6 +1,7 @@
 //! Why an exposure cannot be served: object, field and remedy in one sentence each.
 
 use remora_api::conditions::Reason;
+use remora_api::service_exposure::PortRange;
 
 /// Why an exposure cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,6 +119,15 @@ pub enum Refusal {
         /// Who has it.
         holder: String,
     },
+    /// The exposure may take node ports of a range in which none is free.
+    #[error(
+        "spec.nodePortRange: no node port of {range} is free on the hosting cluster; widen the range, or delete what \
+         takes its ports"
+    )]
+    NodePortRangeFull {
+        /// The range.
+        range: PortRange,
+    },
     /// The hosting API server does not give out such a port.
     #[error(
         "spec.ports[].nodePort: the hosting cluster does not give out that node port ({detail}); ask for one in its \
@@ -143,7 +153,7 @@ impl Refusal {
             Self::LocalTrafficPolicy { .. } => Reason::Unsupported,
             Self::PortNotFound { .. } => Reason::PortNotFound,
             Self::Contradiction { .. } => Reason::InvalidConfiguration,
-            Self::NodePortTaken { .. } => Reason::NodePortTaken,
+            Self::NodePortTaken { .. } | Self::NodePortRangeFull { .. } => Reason::NodePortTaken,
             Self::NodePortOutOfRange { .. } => Reason::NodePortOutOfRange,
         }
     }

@@ -45,15 +45,16 @@ pub fn service_name(exposure: &str) -> String {
     shortened("exposed-", &head, exposure)
 }
 
-/// Value of the label that names the exposure.
-fn label_value(exposure: &str) -> String {
+/// Value of a label that names an object: its name, shortened where it is too long for a label.
+pub(crate) fn label_value(exposure: &str) -> String {
     if exposure.len() <= NAME_LIMIT {
         return exposure.to_owned();
     }
     shortened("", exposure, exposure)
 }
 
-fn shortened(prefix: &str, head: &str, whole: &str) -> String {
+/// A name of at most 63 characters: `prefix`, what fits of `head`, and a hash of `whole`.
+pub(crate) fn shortened(prefix: &str, head: &str, whole: &str) -> String {
     let digest = Sha256::digest(whole.as_bytes());
     let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let hash: String = hash.chars().take(HASH_DIGITS).collect();

@@ -96,7 +96,10 @@ fn a_pool_and_ports_narrow_the_service_and_a_taken_port_is_left_to_the_api_serve
         served.ports.into_iter().map(|(_, choice)| choice).collect::<Vec<_>>(),
         [
             Choice::Asked(31001),
-            Choice::Substitute { kept: None, holder: Some("Service shop/web".to_owned()) }
+            Choice::Substitute {
+                kept: None,
+                cause: Cause::InUse { holder: Some("Service shop/web".to_owned()) }
+            }
         ]
     );
 }

@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use remora_api::conditions::{ExposureConditionType, Reason};
 use remora_api::service_exposure::{ExposureEndpoint, ServiceExposureStatus};
 
-use crate::expose::{Choice, Decision, Served, protocol};
+use crate::expose::{Cause, Choice, Decision, Served, protocol};
 
 /// Node label by which an administrator keeps a node out of what is told to the outside.
 const EXCLUDE_NODE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -289,11 +289,12 @@ fn served_on(service: &Service, served: &Served) -> Verdict {
         served_ports.push(format!("{name} on node port {node_port}"));
         match choice {
             Choice::Asked(_) | Choice::Preferred(_) => {}
-            Choice::Substitute { holder, .. } => {
-                let why = holder.as_ref().map_or_else(
-                    || "was in use".to_owned(),
-                    |holder| format!("is in use by {holder}"),
-                );
+            Choice::Substitute { cause, .. } => {
+                let why = match cause {
+                    Cause::InUse { holder: None } => "was in use".to_owned(),
+                    Cause::InUse { holder: Some(holder) } => format!("is in use by {holder}"),
+                    Cause::OutsideRange { range } => format!("lies outside {range}"),
+                };
                 reassigned.push(format!(
                     "node port {} {why}, so {node_port} was taken for {name}",
                     port.target

@@ -39,7 +39,10 @@ spec: { type: NodePort, ports: [{ name: http, port: 8080, nodePort: 30001 }, { n
     );
     let hosted = crate::expose::HostedService::of(&hosted).unwrap();
     let holder = Some("Service shop/web".to_owned());
-    let choices = [Choice::Substitute { kept: None, holder }, Choice::Preferred(30053)];
+    let choices = [
+        Choice::Substitute { kept: None, cause: Cause::InUse { holder } },
+        Choice::Preferred(30053),
+    ];
     let select = |port: &crate::expose::HostedPort| Selected {
         hosted: port.clone(),
         target: port.node_port.unwrap(),

@@ -97,6 +97,9 @@ mod tests {
             .collect();
         assert_eq!(kinds.first().map(String::as_str), Some("Namespace"));
         assert_eq!(kinds.last().map(String::as_str), Some("Deployment"));
-        assert_eq!(kinds.iter().filter(|kind| *kind == "CustomResourceDefinition").count(), 3);
+        assert_eq!(
+            kinds.iter().filter(|kind| *kind == "CustomResourceDefinition").count(),
+            crds::all().len()
+        );
     }
 }

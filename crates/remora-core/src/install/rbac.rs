@@ -35,14 +35,20 @@ fn rules() -> Vec<PolicyRule> {
         rule(HYPERSHIFT_GROUP, &["hostedclusters"], &["get", "list", "watch", "patch"]),
         rule(HYPERSHIFT_GROUP, &["nodepools"], &["get", "list", "watch", "patch", "delete"]),
         rule(HYPERSHIFT_GROUP, &["hostedclusters/status", "nodepools/status"], &["patch"]),
+        // A policy makes exposures, and takes them back.
+        rule(REMORA_GROUP, &["serviceexposures"], &OWN),
         // Where the admission plugin OwnerReferencesPermissionEnforcement runs, whoever sets an owner reference has to
         // be allowed to delete the object.
-        rule(REMORA_GROUP, &["serviceexposures"], &["get", "list", "watch", "patch", "delete"]),
-        rule(REMORA_GROUP, &["serviceexposures/status"], &["patch"]),
+        rule(REMORA_GROUP, &["exposurepolicies"], &["get", "list", "watch", "patch", "delete"]),
+        rule(REMORA_GROUP, &["serviceexposures/status", "exposurepolicies/status"], &["patch"]),
         // Where the admission plugin OwnerReferencesPermissionEnforcement runs, an owner reference that blocks the
         // owner's deletion needs this.
         rule(HYPERSHIFT_GROUP, &["hostedclusters/finalizers", "nodepools/finalizers"], &["update"]),
-        rule(REMORA_GROUP, &["serviceexposures/finalizers"], &["update"]),
+        rule(
+            REMORA_GROUP,
+            &["serviceexposures/finalizers", "exposurepolicies/finalizers"],
+            &["update"],
+        ),
         // The control planes.
         rule("", &["namespaces"], &OWN),
         rule("", &["secrets", "configmaps", "services"], &OWN),

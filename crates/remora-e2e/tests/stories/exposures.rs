@@ -111,6 +111,65 @@ async fn an_exposure_that_cannot_work_says_why_and_the_others_go_on() -> anyhow:
     .await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hosted_user_asks_from_inside_and_the_policy_decides() -> anyhow::Result<()> {
+    story(|lab| async move {
+        let hosted = Hosted::demo(&lab).await?;
+        hosted.apply_inside(ASKING).await?;
+        told(&hosted, "exposure-problem", "no ExposurePolicy of this cluster allows").await?;
+
+        let Hosted { namespace, name, .. } = &hosted;
+        lab.apply(&format!(
+            r#"apiVersion: remora.dev/v1alpha1
+kind: ExposurePolicy
+metadata: {{name: e2e-asked, namespace: {namespace}}}
+spec:
+  clusterName: {name}
+  allow: [{{namespaces: [petclinic], via: [NodePort], nodePortRange: {{first: 31250, last: 31259}}}}]
+"#
+        ))
+        .await?;
+        told(&hosted, "exposed-at", &format!("{}:31250", WORKERS[0])).await?;
+        everywhere(31250).await?;
+        told(&hosted, "exposure-problem", "").await?;
+
+        lab.kubectl(&["delete", "exposurepolicy", "e2e-asked", "-n", namespace]).await?;
+        told(&hosted, "exposed-at", "").await?;
+        let exposures = ["get", "serviceexposures", "-n", namespace, "-o", "name"];
+        let selector = ["-l", "remora.dev/exposure-policy=e2e-asked"];
+        until("the policy's exposure is gone", SOON, || async {
+            let left = lab.kubectl(&[&exposures[..], &selector[..]].concat()).await?;
+            Ok(if left.trim().is_empty() { Look::Seen(()) } else { Look::NotYet(left) })
+        })
+        .await?;
+        hosted.kubectl(&["delete", "service", "-n", "petclinic", "e2e-asked"]).await.map(drop)
+    })
+    .await
+}
+
+/// A Service of the sample application whose user asks for it to be exposed.
+const ASKING: &str = "apiVersion: v1
+kind: Service
+metadata: {name: e2e-asked, namespace: petclinic, annotations: {remora.dev/expose: NodePort}}
+spec:
+  type: NodePort
+  selector: {app: petclinic}
+  ports: [{name: page, port: 80, targetPort: 8080, nodePort: 31237}]
+";
+
+/// Waits until the annotation `remora.dev/<key>` of the Service that asks contains a text; an empty one: until it is gone.
+async fn told(hosted: &Hosted, key: &str, text: &str) -> anyhow::Result<()> {
+    let path = format!("jsonpath={{.metadata.annotations.remora\\.dev/{key}}}");
+    until(&format!("remora.dev/{key} says {text:?}"), SOON, || async {
+        let said = hosted
+            .kubectl(&["get", "service", "-n", "petclinic", "e2e-asked", "-o", &path])
+            .await?;
+        let is_so = if text.is_empty() { said.is_empty() } else { said.contains(text) };
+        Ok(if is_so { Look::Seen(()) } else { Look::NotYet(format!("it says {said:?}")) })
+    })
+    .await
+}
+
 async fn everywhere(port: u16) -> anyhow::Result<()> {
     for worker in WORKERS {
         shows_the_picture(&format!("http://{worker}:{port}"), SOON).await?;

@@ -139,6 +139,13 @@ impl HostedServices {
         }
     }
 
+    /// All Services of a cluster; none while its API server has not answered yet.
+    pub(super) fn all(&self, control_plane_namespace: &str) -> Option<Vec<Arc<HostedService>>> {
+        let clusters = self.lock();
+        let known = clusters.get(control_plane_namespace).filter(|known| known.is_complete)?;
+        Some(known.services.values().cloned().collect())
+    }
+
     /// All changes from now on.
     pub(super) fn changes(&self) -> broadcast::Receiver<Change> {
         self.inner.changes.subscribe()
@@ -168,6 +175,9 @@ mod tests {
         HostedService {
             namespace: "petclinic".to_owned(),
             name: name.to_owned(),
+            uid: format!("uid-of-{name}"),
+            labels: Default::default(),
+            annotations: Default::default(),
             type_: type_.to_owned(),
             is_local: false,
             ports: Vec::new(),

@@ -9,6 +9,7 @@
 pub mod controller;
 mod hosted_services;
 mod observed;
+pub mod policy;
 mod probe;
 mod program;
 mod progress;

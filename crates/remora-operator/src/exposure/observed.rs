@@ -28,7 +28,7 @@ pub(super) struct Cluster {
     pub(super) name: String,
     pub(super) uid: String,
     infra_id: String,
-    is_deleting: bool,
+    pub(super) is_deleting: bool,
 }
 
 impl Cluster {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod control_planes;
+mod exposure_policies;
 mod exposures;
 mod hosted_clusters;
 mod kills;

@@ -45,7 +45,8 @@ impl Operator {
             let context = Context::new(own_client(hosting).await?, options, sessions);
             tracker.spawn(hosted_cluster::controller::run(context.clone(), shutdown.clone()));
             tracker.spawn(node_pool::controller::run(context.clone(), shutdown.clone()));
-            tracker.spawn(exposure::controller::run(context.clone(), shutdown));
+            tracker.spawn(exposure::controller::run(context.clone(), shutdown.clone()));
+            tracker.spawn(exposure::policy::controller::run(context.clone(), shutdown));
             anyhow::Ok(context)
         };
         let context = runtime.spawn(work).await.context("the operator cannot run")??;

@@ -1,7 +1,9 @@
 //! Every field survives the API server and the Rust types.
 
-use remora_api::{HostedCluster, NodePool, ServiceExposure};
-use remora_testkit::manifest::{self, HOSTED_CLUSTER, NODE_POOL, SERVICE_EXPOSURE, patched};
+use remora_api::{ExposurePolicy, HostedCluster, NodePool, ServiceExposure};
+use remora_testkit::manifest::{
+    self, EXPOSURE_POLICY, HOSTED_CLUSTER, NODE_POOL, SERVICE_EXPOSURE, patched,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -53,4 +55,9 @@ async fn every_field_of_a_node_pool_survives() -> anyhow::Result<()> {
 #[tokio::test]
 async fn every_field_of_a_service_exposure_survives() -> anyhow::Result<()> {
     check::<ServiceExposure>(&manifests("service_exposure", SERVICE_EXPOSURE)?, 2).await
+}
+
+#[tokio::test]
+async fn every_field_of_an_exposure_policy_survives() -> anyhow::Result<()> {
+    check::<ExposurePolicy>(&manifests("exposure_policy", EXPOSURE_POLICY)?, 3).await
 }

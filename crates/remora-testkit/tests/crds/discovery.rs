@@ -38,6 +38,7 @@ async fn kinds_have_their_names() -> anyhow::Result<()> {
     }
     seen.sort();
     let expected = [
+        ("ExposurePolicy", "exposurepolicies"),
         ("HostedCluster", "hostedclusters"),
         ("NodePool", "nodepools"),
         ("ServiceExposure", "serviceexposures"),
@@ -53,6 +54,7 @@ async fn kinds_have_short_names_and_a_category() -> anyhow::Result<()> {
         ("/apis/hypershift.openshift.io/v1beta1", "hostedclusters", json!(["hc", "hcs"])),
         ("/apis/hypershift.openshift.io/v1beta1", "nodepools", json!(["np", "nps"])),
         ("/apis/remora.dev/v1alpha1", "serviceexposures", json!(["svx"])),
+        ("/apis/remora.dev/v1alpha1", "exposurepolicies", json!(["svxp"])),
     ] {
         let list: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
         let resources = list.get("resources").and_then(Value::as_array);

@@ -4,8 +4,10 @@ use anyhow::Context as _;
 use kube::api::{DeleteParams, DynamicObject};
 use kube::core::Status;
 use kube::{Api, CustomResourceExt};
-use remora_api::{HostedCluster, NodePool, ServiceExposure};
-use remora_testkit::manifest::{self, HOSTED_CLUSTER, NODE_POOL, SERVICE_EXPOSURE, patched};
+use remora_api::{ExposurePolicy, HostedCluster, NodePool, ServiceExposure};
+use remora_testkit::manifest::{
+    self, EXPOSURE_POLICY, HOSTED_CLUSTER, NODE_POOL, SERVICE_EXPOSURE, patched,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -43,6 +45,12 @@ async fn each_rule_of_the_node_pool_accepts_and_refuses() -> anyhow::Result<()> 
 async fn each_rule_of_the_service_exposure_accepts_and_refuses() -> anyhow::Result<()> {
     let cases = include_str!("service_exposure.yaml");
     check(SERVICE_EXPOSURE, cases, ServiceExposure::crd_name()).await
+}
+
+#[tokio::test]
+async fn each_rule_of_the_exposure_policy_accepts_and_refuses() -> anyhow::Result<()> {
+    let cases = include_str!("exposure_policy.yaml");
+    check(EXPOSURE_POLICY, cases, ExposurePolicy::crd_name()).await
 }
 
 async fn check(base: &str, cases: &str, definition: &str) -> anyhow::Result<()> {

@@ -71,11 +71,6 @@ pub(crate) enum Failure {
         #[source]
         source: Box<Self>,
     },
-    #[error("node {node} has address {address:?}, its VM {machine:?} and its pod {pod:?}")]
-    #[diagnostic(help(
-        "a hosted node must be reached at its pod's address: see the VM's interfaces."
-    ))]
-    Unequal { node: String, address: String, machine: String, pod: String },
     #[error("cannot see the page at {place}: {problem}")]
     #[diagnostic(help("`remora get exposures` says what the operator sees there."))]
     Page { place: String, problem: String },

@@ -117,17 +117,31 @@ pub(crate) async fn until_list<K>(
 where
     K: Clone + DeserializeOwned + Debug,
 {
+    until_found(what, limit, tell, async || {
+        let found = api.list(&ListParams::default()).await.map_err(|error| told(&error))?;
+        match judge(&found.items) {
+            Look::Done => Ok(found.items),
+            Look::NotYet(why) => Err(why),
+        }
+    })
+    .await
+}
+
+/// Waits until `look` finds what is waited for, and gives it; what is missing is told in words. Looks again every second.
+pub(crate) async fn until_found<T>(
+    what: &str,
+    limit: Duration,
+    tell: &(dyn Fn(&str) + Sync),
+    look: impl AsyncFn() -> Result<T, String>,
+) -> Result<T, Failure> {
     let mut last = "nothing was seen".to_owned();
     let looking = async {
         let mut pause = tokio::time::interval(LOOK_PAUSE);
         loop {
             pause.tick().await;
-            let why = match api.list(&ListParams::default()).await {
-                Ok(found) => match judge(&found.items) {
-                    Look::Done => return found.items,
-                    Look::NotYet(why) => why,
-                },
-                Err(error) => told(&error),
+            let why = match look().await {
+                Ok(found) => return found,
+                Err(why) => why,
             };
             if why != last {
                 tell(&why);

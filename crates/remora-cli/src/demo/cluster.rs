@@ -12,9 +12,9 @@ use remora_api::{labels, names};
 use serde_json::{Value, json};
 
 use super::{CLUSTER, NAMESPACE, Stage};
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 use crate::manifest;
-use crate::wait::{Look, until_condition, until_list};
+use crate::wait::{Look, until_condition, until_found, until_list};
 
 /// Limits that catch a hang: ten times what was measured, or more.
 pub(super) const OPERATOR: Duration = Duration::from_secs(300);
@@ -69,36 +69,48 @@ fn object(kind: &str, name: &str) -> Result<DynamicObject, Failure> {
     }))
 }
 
-/// Waits for the hosted nodes, and compares each one's address with its VM's and its pod's.
+/// Waits until the hosted nodes are Ready and each one's address is its VM's and its pod's. Both at once: after a
+/// breakdown the hosted cluster calls its nodes Ready for a while although their machines are starting again.
 pub(super) async fn nodes_ready(
     stage: &Stage,
     hosted: &Client,
     tell: Tell<'_>,
 ) -> Result<String, Failure> {
     let wanted = wanted_nodes(stage).await?;
-    let api: Api<Node> = Api::all(hosted.clone());
-    let nodes = until_list(&api, "hosted nodes", NODES_READY, tell, |nodes: &[Node]| {
-        let ready = nodes.iter().filter(|node| is_ready(node)).count();
-        if ready >= wanted && ready == nodes.len() {
-            Look::Done
-        } else {
-            Look::NotYet(format!("{ready} of {wanted} nodes are Ready"))
-        }
-    })
-    .await?;
     let namespace = names::control_plane_namespace(NAMESPACE, CLUSTER);
-    let machines = machine_addresses(&stage.hosting, &namespace).await?;
-    let pods = pod_addresses(&stage.hosting, &namespace).await?;
+    until_found("hosted nodes", NODES_READY, tell, async || {
+        let api: Api<Node> = Api::all(hosted.clone());
+        let nodes = api.list(&ListParams::default()).await.map_err(|error| told(&error))?;
+        let machines = machine_addresses(&stage.hosting, &namespace).await;
+        let pods = pod_addresses(&stage.hosting, &namespace).await;
+        let [machines, pods] = [machines, pods].map(|found| found.map_err(|error| told(&error)));
+        served_by_machines(wanted, &nodes.items, &machines?, &pods?)
+    })
+    .await
+}
+
+/// Shows the nodes, or says what is missing until each of them is Ready at its machine's address.
+fn served_by_machines(
+    wanted: usize,
+    nodes: &[Node],
+    machines: &BTreeMap<String, String>,
+    pods: &BTreeMap<String, String>,
+) -> Result<String, String> {
+    let ready = nodes.iter().filter(|node| is_ready(node)).count();
+    if ready < wanted || ready < nodes.len() {
+        return Err(format!("{ready} of {wanted} nodes are Ready"));
+    }
     let mut shown = String::new();
-    for node in &nodes {
-        let name = node.name_any();
-        let address = internal_ip(node);
-        let (machine, pod) = (machines.get(&name).cloned(), pods.get(&name).cloned());
-        let [machine, pod] = [machine, pod].map(Option::unwrap_or_default);
-        shown.push_str(&format!("   {} = VM {machine} = pod {pod}\n", node_line(node)));
-        if address != machine || address != pod {
-            return Err(Failure::Unequal { node: name, address, machine, pod });
+    for node in nodes {
+        let (name, address) = (node.name_any(), internal_ip(node));
+        let (Some(machine), Some(pod)) = (machines.get(&name), pods.get(&name)) else {
+            return Err(format!("node {name} is Ready at {address}, but its VM is not running"));
+        };
+        if address != *machine || address != *pod {
+            let why = format!("node {name} is at {address}, its VM at {machine}, its pod at {pod}");
+            return Err(why);
         }
+        shown.push_str(&format!("   {} = VM {machine} = pod {pod}\n", node_line(node)));
     }
     Ok(shown)
 }
@@ -129,9 +141,8 @@ async fn machine_addresses(
         let default = interfaces.iter().find(is_default)?;
         default.get("ipAddress").and_then(Value::as_str).map(str::to_owned)
     };
-    let named =
-        |instance: DynamicObject| (instance.name_any(), address(&instance).unwrap_or_default());
-    Ok(found.items.into_iter().map(named).collect())
+    let named = |instance: DynamicObject| Some((instance.name_any(), address(&instance)?));
+    Ok(found.items.into_iter().filter_map(named).collect())
 }
 
 async fn pod_addresses(
@@ -144,8 +155,10 @@ async fn pod_addresses(
     let found = found.map_err(Failure::request("list", "the machines' pods"))?;
     let named = |pod: Pod| {
         let machine = pod.labels().get(labels::KUBEVIRT_VM).cloned()?;
-        let address = pod.status.and_then(|status| status.pod_ip)?;
-        Some((machine, address))
+        let status = pod.status?;
+        // A pod that has ended stays beside the one that follows it.
+        let is_running = status.phase.as_deref() == Some("Running");
+        Some((machine, status.pod_ip.filter(|_| is_running)?))
     };
     Ok(found.items.into_iter().filter_map(named).collect())
 }
@@ -166,4 +179,46 @@ fn internal_ip(node: &Node) -> String {
 fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, address: &str) -> Node {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": address}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "nodeInfo": {"kubeletVersion": "v1.35.4"},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn at(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, address)| ((*name).to_owned(), (*address).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_ready_node_counts_only_while_its_machine_runs_at_its_address() {
+        let nodes = [node("a", "10.0.0.1")];
+        let (here, nowhere) = (at(&[("a", "10.0.0.1")]), at(&[]));
+        let judge = |wanted, machines, pods| served_by_machines(wanted, &nodes, machines, pods);
+        assert_eq!(
+            judge(1, &here, &here),
+            Ok("   a                        Ready     v1.35.4   10.0.0.1 = VM 10.0.0.1 = pod 10.0.0.1\n".to_owned())
+        );
+        assert_eq!(judge(2, &here, &here), Err("1 of 2 nodes are Ready".to_owned()));
+        assert_eq!(
+            judge(1, &here, &nowhere),
+            Err("node a is Ready at 10.0.0.1, but its VM is not running".to_owned())
+        );
+        let again = at(&[("a", "10.0.0.9")]);
+        assert_eq!(
+            served_by_machines(1, &nodes, &again, &again),
+            Err("node a is at 10.0.0.1, its VM at 10.0.0.9, its pod at 10.0.0.9".to_owned())
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cluster::{api, dns, kubevirt, nodes, workloads};
+use crate::cluster::{api, dns, kubevirt, metallb, nodes, workloads};
 use crate::error::{LabError, with_causes};
 use crate::host::status::{HostStatus, ProgramState, ProgramStatus};
 use crate::network;
@@ -25,7 +25,7 @@ pub struct LabStatus {
     pub kubeconfig: PathBuf,
     /// Whether every part is as it should be.
     pub healthy: bool,
-    /// Supervisor, registry, API server, DNS, KubeVirt.
+    /// Supervisor, registry, API server, DNS, KubeVirt, MetalLB.
     pub parts: Vec<Part>,
     /// The hosts.
     pub hosts: Vec<HostReport>,
@@ -118,6 +118,7 @@ async fn cluster(paths: &Paths, plan: &Plan) -> (Vec<Part>, Readiness) {
         Part::new("API server", Ok(url)),
         Part::new("DNS", dns.map(|()| DNS_SERVICE.to_string())),
         Part::new("KubeVirt", kubevirt::health(&client).await),
+        Part::new("MetalLB", metallb::health(&client).await),
     ];
     (parts, nodes::readiness(&client).await.unwrap_or_default())
 }

@@ -14,6 +14,8 @@ pub const PREFIX: &str = "rmr-";
 pub const BASTION: Ipv4Addr = Ipv4Addr::new(192, 168, 123, 1);
 /// The network of bastion and hosts.
 pub const HOST_NETWORK: &str = "192.168.123.0/24";
+/// Addresses of the host network that Services of type LoadBalancer get.
+pub const LOAD_BALANCERS: &str = "192.168.123.200-192.168.123.229";
 /// The pod network of the hosting cluster.
 pub const POD_NETWORK: &str = "10.128.0.0/16";
 /// The service network of the hosting cluster.
@@ -33,8 +35,8 @@ pub const FORWARDER_PORT: u16 = 7443;
 
 const FIRST_MASTER: u8 = 101;
 const FIRST_WORKER: u8 = 104;
-/// Workers take the addresses up to .250.
-const MOST_WORKERS: u8 = 147;
+/// Workers take the addresses up to .199: those above are load balancers'.
+const MOST_WORKERS: u8 = 96;
 
 /// What a host is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,7 +167,7 @@ mod tests {
     fn when_there_are_many_workers_link_names_still_fit_the_kernel() {
         let topology = Topology::new(3, MOST_WORKERS).unwrap();
         assert!(topology.hosts.iter().all(|host| host.scope().len() <= 15));
-        assert_eq!(topology.hosts.last().unwrap().address, Ipv4Addr::new(192, 168, 123, 250));
+        assert_eq!(topology.hosts.last().unwrap().address, Ipv4Addr::new(192, 168, 123, 199));
     }
 
     #[test]

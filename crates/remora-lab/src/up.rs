@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kube::Client;
 
-use crate::build::{Artifacts, Cache, Sources};
-use crate::cluster::{api, dns, kubevirt, nodes, storage};
+use crate::build::{Artifacts, BuildError, Cache, Sources};
+use crate::cluster::{api, dns, kubevirt, metallb, nodes, storage};
 use crate::error::{LabError, with_causes};
 use crate::host::status::HostStatus;
 use crate::host::trouble;
@@ -80,7 +80,11 @@ async fn start_cluster(
 ) -> Result<(), LabError> {
     let client = start_hosts(paths, plan, progress).await?;
     add_basics(&plan.topology, &client, images, progress).await?;
-    add_kubevirt(&client, artifacts, images, progress).await
+    tokio::try_join!(
+        add_kubevirt(&client, artifacts, images, progress),
+        add_metallb(&client, artifacts, images, progress),
+    )
+    .map(drop)
 }
 
 /// Names of links and namespaces are the machine's, so one machine has one lab.
@@ -236,10 +240,7 @@ async fn add_kubevirt(
         kubevirt::Acceleration::Emulation
     };
     let generator =
-        artifacts.program("kubevirt", "manifests").map_err(|error| LabError::Build {
-            action: "find KubeVirt's generator".to_owned(),
-            reason: with_causes(&error),
-        })?;
+        artifacts.program("kubevirt", "manifests").map_err(unbuilt("KubeVirt's generator"))?;
     let images = kubevirt::Images {
         control: reference(images, "kubevirt-control")?,
         node: reference(images, "kubevirt-node")?,
@@ -248,6 +249,31 @@ async fn add_kubevirt(
     kubevirt::deployed(client).await?;
     step.finish(Outcome::Done);
     Ok(())
+}
+
+async fn add_metallb(
+    client: &Client,
+    artifacts: &Artifacts,
+    images: &Published,
+    progress: &dyn Progress,
+) -> Result<(), LabError> {
+    let step = Step::start(progress, "MetalLB");
+    let manifest = artifacts
+        .file("metallb", "config/manifests/metallb-native.yaml")
+        .map_err(unbuilt("MetalLB's manifest"))?;
+    let images = metallb::Images {
+        controller: reference(images, "metallb-controller")?,
+        speaker: reference(images, "metallb-speaker")?,
+    };
+    metallb::install(client, &manifest, &images).await?;
+    metallb::deployed(client).await?;
+    step.finish(Outcome::Done);
+    Ok(())
+}
+
+/// Something of a component that was to be built is not there.
+fn unbuilt(what: &'static str) -> impl Fn(BuildError) -> LabError {
+    move |error| LabError::Build { action: format!("find {what}"), reason: with_causes(&error) }
 }
 
 #[cfg(test)]

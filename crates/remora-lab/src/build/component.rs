@@ -88,7 +88,7 @@ pub struct Patch {
     pub file: String,
 }
 
-/// A file that an image needs.
+/// A file that an image needs, or the lab itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentFile {
@@ -97,12 +97,14 @@ pub struct ComponentFile {
     pub module: Option<String>,
     /// Its path there.
     pub from: String,
-    /// Which of the component's images gets it.
+    /// Which of the component's images gets it; empty where the lab reads it itself.
+    #[serde(default)]
     pub image: String,
     /// Its absolute path in the image.
+    #[serde(default)]
     pub to: String,
     /// Its mode, octal.
-    #[serde(deserialize_with = "octal", serialize_with = "as_octal")]
+    #[serde(default, deserialize_with = "octal", serialize_with = "as_octal")]
     pub mode: u32,
 }
 

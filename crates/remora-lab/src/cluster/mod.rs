@@ -3,6 +3,7 @@
 pub(crate) mod api;
 pub(crate) mod dns;
 pub(crate) mod kubevirt;
+pub(crate) mod metallb;
 pub(crate) mod nodes;
 pub(crate) mod storage;
 pub(crate) mod workloads;

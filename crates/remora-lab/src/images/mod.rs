@@ -177,7 +177,7 @@ impl Published {
     }
 }
 
-/// Publishes what a hosting cluster needs: pod, CoreDNS and KubeVirt.
+/// Publishes what a hosting cluster needs: pod, CoreDNS, KubeVirt and MetalLB.
 ///
 /// # Errors
 /// When an image cannot be made or pushed.
@@ -191,6 +191,7 @@ pub async fn publish_hosting(
     recipes.retain(|recipe| ["pod", "coredns"].contains(&recipe.name.as_str()));
     recipes.push(kubevirt::control(artifacts)?);
     recipes.push(kubevirt::node(artifacts)?);
+    recipes.extend(recipes::metallb(artifacts)?);
     publisher.publish(recipes).await.map(|(published, _)| published)
 }
 

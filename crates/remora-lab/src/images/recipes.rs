@@ -190,6 +190,20 @@ fn konnectivity(artifacts: &Artifacts) -> Result<Recipe, ImagesError> {
     })
 }
 
+/// MetalLB's two images. The speaker sends raw frames, which takes root and a capability.
+pub(crate) fn metallb(artifacts: &Artifacts) -> Result<[Recipe; 2], ImagesError> {
+    let recipe = |name: &'static str, user| {
+        Ok::<_, ImagesError>(Recipe {
+            name: name.to_owned(),
+            version: version(artifacts, "metallb")?,
+            user,
+            command: vec![name],
+            layers: vec![base(), program(artifacts, "metallb", name)?],
+        })
+    };
+    Ok([recipe("metallb-controller", NONROOT)?, recipe("metallb-speaker", ROOT)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,6 +33,21 @@ pub const CAPI_ROLE_WORKER: &str = "worker";
 pub const CAPK_MACHINE_NAME: &str = "capk.cluster.x-k8s.io/kubevirt-machine-name";
 /// Label of VMs and their pods: the machine's namespace.
 pub const CAPK_MACHINE_NAMESPACE: &str = "capk.cluster.x-k8s.io/kubevirt-machine-namespace";
+/// Label of hosting Services made for a hosted Service of type LoadBalancer: its name, shortened where it is too long.
+pub const TENANT_SERVICE_NAME: &str = "cluster.x-k8s.io/tenant-service-name";
+/// Label of hosting Services made for a hosted Service of type LoadBalancer: its namespace.
+pub const TENANT_SERVICE_NAMESPACE: &str = "cluster.x-k8s.io/tenant-service-namespace";
+/// Annotation of hosting Services made for a hosted Service of type LoadBalancer: `<namespace>/<name>`, never shortened.
+pub const HOSTED_SERVICE: &str = "remora.dev/hosted-service";
+/// Finalizer of a hosted Service of type LoadBalancer, as the cloud controllers have it.
+pub const LOAD_BALANCER_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// `spec.loadBalancerClass` of hosted Services that ask for a load balancer of the hosting cluster by name.
+pub const LOAD_BALANCER_CLASS: &str = "remora.dev/hosting";
+/// User's annotation of a HostedCluster: [`LOAD_BALANCERS_DISABLED`] when its Services get no load balancers of the hosting
+/// cluster.
+pub const LOAD_BALANCERS: &str = "remora.dev/load-balancers";
+/// Value of [`LOAD_BALANCERS`] that switches them off.
+pub const LOAD_BALANCERS_DISABLED: &str = "Disabled";
 /// Label that a user puts on a VM to have it replaced; the value is the reason.
 pub const CAPK_VM_IS_TERMINAL: &str = "capk.cluster.x-k8s.io/vm-is-terminal";
 /// Label that KubeVirt's own tools expect on a VM's pods: the VM's name.

@@ -13,6 +13,7 @@ pub mod exposure_status;
 pub mod hosted;
 pub mod hosted_cluster_status;
 pub mod install;
+pub mod load_balancer;
 pub mod node;
 pub mod node_pool_status;
 pub mod object;

@@ -14,7 +14,7 @@ mod hosted;
 mod ports;
 mod range;
 mod refusal;
-mod service;
+pub(crate) mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
 

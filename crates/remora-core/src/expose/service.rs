@@ -196,7 +196,7 @@ pub(super) fn current_port(own: &Service, port: &Selected) -> (Option<u16>, bool
 }
 
 /// The EndpointSlices of a Service whose selector cannot say which VMs serve; one per hundred VMs.
-pub(super) fn desired_slices(service: &Service, pods: &[&VmPod]) -> Vec<EndpointSlice> {
+pub(crate) fn desired_slices(service: &Service, pods: &[&VmPod]) -> Vec<EndpointSlice> {
     let ports: Vec<EndpointPort> = service
         .spec
         .iter()
@@ -260,12 +260,13 @@ fn slice(
     }
 }
 
+// The API server takes no link-local address: it means another machine on every link.
 fn is_v4(address: &str) -> bool {
-    address.parse::<std::net::Ipv4Addr>().is_ok()
+    address.parse::<std::net::Ipv4Addr>().is_ok_and(|address| !address.is_link_local())
 }
 
 fn is_v6(address: &str) -> bool {
-    address.parse::<std::net::Ipv6Addr>().is_ok()
+    address.parse::<std::net::Ipv6Addr>().is_ok_and(|address| !address.is_unicast_link_local())
 }
 
 fn endpoint(pod: &VmPod, is_of: fn(&str) -> bool) -> Option<Endpoint> {

@@ -12,9 +12,9 @@ mod observed;
 pub mod policy;
 mod probe;
 mod program;
-mod progress;
+pub(crate) mod progress;
 mod reconcile;
 pub mod services;
-mod view;
+pub(crate) mod view;
 
 pub use hosted_services::HostedServices;

@@ -34,11 +34,11 @@ pub(super) struct Memory {
 
 /// An applied Service.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Applied {
+pub(crate) struct Applied {
     /// Hash of the desired object.
-    pub(super) desired: u64,
+    pub(crate) desired: u64,
     /// The version that the API server answered with.
-    pub(super) resource_version: Option<String>,
+    pub(crate) resource_version: Option<String>,
 }
 
 impl Memory {
@@ -78,7 +78,7 @@ impl Progress {
 }
 
 /// A hash that tells equal values from others within this process.
-pub(super) fn fingerprint(value: &impl Hash) -> u64 {
+pub(crate) fn fingerprint(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -16,7 +16,7 @@ use crate::error::chain;
 type Key = (String, String);
 
 /// The objects of one kind, each reduced to a value of type `V`; cheap to clone.
-pub(super) struct View<V> {
+pub(crate) struct View<V> {
     values: Arc<RwLock<HashMap<Key, V>>>,
     is_ready: flag::Receiver<bool>,
 }
@@ -29,19 +29,19 @@ impl<V> Clone for View<V> {
 
 impl<V: Clone> View<V> {
     /// One value.
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<V> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<V> {
         let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
         values.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// All values, in no order.
-    pub(super) fn all(&self) -> Vec<V> {
+    pub(crate) fn all(&self) -> Vec<V> {
         let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
         values.values().cloned().collect()
     }
 
     /// Ends when everything was listed once.
-    pub(super) fn ready(&self) -> impl Future<Output = ()> + Send + use<V> {
+    pub(crate) fn ready(&self) -> impl Future<Output = ()> + Send + use<V> {
         let mut is_ready = self.is_ready.clone();
         async move {
             // The writer is gone only when the operator ends.
@@ -53,7 +53,7 @@ impl<V: Clone> View<V> {
 /// Follows the objects of one kind; the stream gives the values before and after each change.
 ///
 /// `read` says what of an object matters; none: it does not count.
-pub(super) fn watch<K, V>(
+pub(crate) fn watch<K, V>(
     api: Api<K>,
     config: watcher::Config,
     read: fn(&K) -> Option<V>,

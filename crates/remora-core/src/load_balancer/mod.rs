@@ -59,8 +59,8 @@ pub enum Decision {
 pub enum Problem {
     /// Ports that the VMs do not answer on.
     #[error(
-        "spec.ports: {ports} has no nodePort, by which a load balancer reaches it; set \
-         spec.allocateLoadBalancerNodePorts to true, or give it a nodePort"
+        "spec.ports: there is no nodePort, by which a load balancer reaches a port, for {ports}; set \
+         spec.allocateLoadBalancerNodePorts to true, or give each a nodePort"
     )]
     NodePortMissing {
         /// The ports, as a user may write them.
@@ -160,8 +160,8 @@ fn node_port(port: &ServicePort) -> Option<i32> {
 fn told(port: &ServicePort) -> String {
     let number = format!("{}/{}", port.port, port.protocol.as_deref().unwrap_or("TCP"));
     match port.name.as_deref().filter(|name| !name.is_empty()) {
-        Some(name) => format!("port {name} ({number})"),
-        None => format!("port {number}"),
+        Some(name) => format!("{name} ({number})"),
+        None => number,
     }
 }
 

@@ -61,43 +61,31 @@ async fn serve(
     if !is_marked(hosted) {
         apply_as(HOSTED_FIELD_MANAGER, &balancers.session.client, &marked(hosted, true)).await?;
     }
-    match program(balancers, cluster, hosted, (desired, own.as_ref())).await {
-        Ok(Programmed::Done(live)) => {
-            tell(
-                balancers,
-                hosted,
-                report(hosted, Some(&*live), problem.as_ref(), Timestamp::now()),
-            )
-            .await
-        }
+    let programmed = program(balancers, cluster, hosted, (desired, own.as_ref())).await;
+    let (now, problem) = (Timestamp::now(), problem.as_ref());
+    let told = match &programmed {
+        Ok(Programmed::Done(live)) => report(hosted, Some(live), problem, now),
         // The one that was there before goes first; its end wakes us.
-        Ok(Programmed::Replaced) => {
-            tell(balancers, hosted, report(hosted, None, problem.as_ref(), Timestamp::now())).await
-        }
+        Ok(Programmed::Replaced) => report(hosted, None, problem, now),
         // What is missing wakes us when it is there.
-        Ok(Programmed::Waiting) => Ok(()),
-        Err(error) => {
-            if let "Refused" | "Forbidden" = error.reason() {
-                let service = hosting_name(hosted);
-                let problem = Problem::Refused { service, message: told(&error) };
-                tell(
-                    balancers,
-                    hosted,
-                    report(hosted, own.as_ref(), Some(&problem), Timestamp::now()),
-                )
-                .await?;
-            }
-            Err(error)
-        }
-    }
+        Ok(Programmed::Waiting) => None,
+        Err(error) => refusal(hosted, error)
+            .and_then(|refused| report(hosted, own.as_ref(), Some(&refused), now)),
+    };
+    tell(balancers, hosted, told).await?;
+    programmed.map(|_| ())
 }
 
-/// What the hosting API server said: hosted users need not know what was attempted in which namespace.
-fn told(error: &ApplyError) -> String {
-    match error {
+/// What of a failure concerns hosted users: that the hosting API server does not want their Service. They need not know
+/// what was attempted in which namespace.
+fn refusal(hosted: &Service, error: &ApplyError) -> Option<Problem> {
+    let message = match error {
         ApplyError::Request { source, .. } => chain(source.as_ref()),
-        ApplyError::Incomplete { .. } => chain(error),
-    }
+        ApplyError::Incomplete { .. } => return None,
+    };
+    let is_refused =
+        matches!(error.reason(), "Refused" | "Forbidden") && !error.is_namespace_gone();
+    is_refused.then(|| Problem::Refused { service: hosting_name(hosted), message })
 }
 
 /// Takes the hosting Service away; lets the hosted one go when nothing is left.

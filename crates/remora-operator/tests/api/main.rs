@@ -6,6 +6,7 @@ mod exposure_policies;
 mod exposures;
 mod hosted_clusters;
 mod kills;
+mod load_balancers;
 mod node_pools;
 mod operator;
 mod rollouts;

@@ -1,5 +1,7 @@
 //! The little of HTTP/1.1 that the application speaks: one request, one answer, connection closed.
 
+use std::net::IpAddr;
+
 use crate::page::{PAGE, PICTURE, PICTURE_PATH};
 
 /// Longest request head that is read; what is longer is refused.
@@ -55,8 +57,8 @@ pub(crate) fn read_head(bytes: &[u8]) -> Head {
     Head::Whole(Request { method, path })
 }
 
-/// The whole answer to a request; `served_by` goes into a header, so that the page is the same on every pod.
-pub(crate) fn answer(request: &Request, served_by: &str) -> Vec<u8> {
+/// The whole answer to a request of a client; `served_by` goes into a header, so that the page is the same on every pod.
+pub(crate) fn answer(request: &Request, client: IpAddr, served_by: &str) -> Vec<u8> {
     let with_body = request.method != Method::Head;
     if request.method == Method::Other {
         let extra = [("Allow", "GET, HEAD")];
@@ -74,6 +76,10 @@ pub(crate) fn answer(request: &Request, served_by: &str) -> Vec<u8> {
             render("200 OK", "text/html; charset=utf-8", &extra, PAGE.as_bytes(), with_body)
         }
         PICTURE_PATH => render("200 OK", "image/png", &extra, PICTURE, with_body),
+        "/client" => {
+            let line = format!("{}\n", client.to_canonical());
+            render("200 OK", "text/plain", &extra, line.as_bytes(), with_body)
+        }
         "/healthz" => render("200 OK", "text/plain", &extra, b"ok\n", with_body),
         _ => render("404 Not Found", "text/plain", &extra, b"no such page\n", with_body),
     }
@@ -108,11 +114,17 @@ fn render(
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     fn ask(text: &str) -> String {
+        ask_from(Ipv4Addr::new(192, 0, 2, 7).into(), text)
+    }
+
+    fn ask_from(client: IpAddr, text: &str) -> String {
         let Head::Whole(request) = read_head(text.as_bytes()) else { panic!("no request: {text}") };
-        String::from_utf8_lossy(&answer(&request, "pod-7")).into_owned()
+        String::from_utf8_lossy(&answer(&request, client, "pod-7")).into_owned()
     }
 
     #[test]
@@ -133,6 +145,16 @@ mod tests {
     #[test]
     fn a_query_does_not_change_the_page() {
         assert!(ask("GET /healthz?from=probe HTTP/1.1\r\n\r\n").ends_with("ok\n"));
+    }
+
+    #[test]
+    fn a_client_is_told_its_address_as_it_knows_it() {
+        let asks = "GET /client HTTP/1.1\r\n\r\n";
+        let v4 = Ipv4Addr::new(192, 0, 2, 9);
+        assert!(ask_from(v4.into(), asks).ends_with("\r\n\r\n192.0.2.9\n"));
+        // So it comes to a port that listens on both families.
+        assert!(ask_from(v4.to_ipv6_mapped().into(), asks).ends_with("\r\n\r\n192.0.2.9\n"));
+        assert!(ask_from(Ipv6Addr::LOCALHOST.into(), asks).ends_with("\r\n\r\n::1\n"));
     }
 
     #[test]

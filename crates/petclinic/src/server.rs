@@ -1,5 +1,6 @@
 //! The ports: accepting, answering, and ending without cutting an answer.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,10 +59,10 @@ impl Server {
         let served_by = self.served_by.clone();
         self.tasks.spawn(async move {
             loop {
-                let stream = tokio::select! {
+                let (stream, client) = tokio::select! {
                     () = closing.cancelled() => return,
                     accepted = listener.accept() => match accepted {
-                        Ok((stream, _)) => stream,
+                        Ok((stream, client)) => (stream, client.ip()),
                         Err(_) => {
                             tokio::time::sleep(ACCEPT_PAUSE).await;
                             continue;
@@ -73,7 +74,9 @@ impl Server {
                 tasks.spawn(async move {
                     let _permit = permit;
                     // A client that goes away or is slow is its own affair: nothing to report.
-                    let _ = timeout(CONNECTION_DEADLINE, converse(stream, door, &served_by)).await;
+                    let _ =
+                        timeout(CONNECTION_DEADLINE, converse((stream, client), door, &served_by))
+                            .await;
                 });
             }
         });
@@ -90,21 +93,25 @@ impl Server {
     }
 }
 
-async fn converse(stream: TcpStream, door: Door, served_by: &str) -> std::io::Result<()> {
+async fn converse(
+    (stream, client): (TcpStream, IpAddr),
+    door: Door,
+    served_by: &str,
+) -> std::io::Result<()> {
     match door {
-        Door::Plain => respond(stream, served_by).await,
-        Door::Tls(acceptor) => respond(acceptor.accept(stream).await?, served_by).await,
+        Door::Plain => respond(stream, client, served_by).await,
+        Door::Tls(acceptor) => respond(acceptor.accept(stream).await?, client, served_by).await,
     }
 }
 
-async fn respond<S>(mut stream: S, served_by: &str) -> std::io::Result<()>
+async fn respond<S>(mut stream: S, client: IpAddr, served_by: &str) -> std::io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut bytes = Vec::new();
     let bytes = loop {
         match read_head(&bytes) {
-            Head::Whole(request) => break answer(&request, served_by),
+            Head::Whole(request) => break answer(&request, client, served_by),
             Head::Refused => break bad_request(),
             Head::Unfinished => {}
         }

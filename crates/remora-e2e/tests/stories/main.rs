@@ -11,6 +11,7 @@ mod demo;
 mod exposures;
 mod interruption;
 mod konnectivity;
+mod load_balancers;
 mod refusals;
 mod repair;
 mod scaling;

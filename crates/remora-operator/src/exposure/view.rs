@@ -40,6 +40,12 @@ impl<V: Clone> View<V> {
         values.values().cloned().collect()
     }
 
+    /// The values that are meant, in no order.
+    pub(crate) fn select(&self, is_meant: impl Fn(&V) -> bool) -> Vec<V> {
+        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
+        values.values().filter(|value| is_meant(value)).cloned().collect()
+    }
+
     /// Ends when everything was listed once.
     pub(crate) fn ready(&self) -> impl Future<Output = ()> + Send + use<V> {
         let mut is_ready = self.is_ready.clone();

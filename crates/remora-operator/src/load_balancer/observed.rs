@@ -98,9 +98,7 @@ impl Observed {
 
     /// The slices of a hosting Service, whoever wrote them.
     pub(super) fn slices_of(&self, service: &str) -> Vec<SeenSlice> {
-        let mut slices = self.made_slices.all();
-        slices.retain(|slice| slice.service == service);
-        slices
+        self.made_slices.select(|slice| slice.service == service)
     }
 
     /// Nodes that run ready pods of a hosted Service, and the machines; none before they are known.
@@ -110,11 +108,10 @@ impl Observed {
             return None;
         }
         let (namespace, name) = (hosted.namespace().unwrap_or_default(), hosted.name_any());
-        let of_service = self.hosted_slices.all().into_iter();
-        let nodes = of_service
-            .filter(|slice| slice.namespace == namespace && slice.service == name)
-            .flat_map(|slice| slice.nodes)
-            .collect();
+        let slices = self
+            .hosted_slices
+            .select(|slice| slice.namespace == namespace && slice.service == name);
+        let nodes = slices.into_iter().flat_map(|slice| slice.nodes).collect();
         Some((nodes, self.machines.all()))
     }
 
@@ -122,12 +119,10 @@ impl Observed {
     pub(super) fn orphans(&self, cluster: &Cluster) -> Vec<Service> {
         let wanted: BTreeSet<String> =
             self.hosted.state().iter().map(|hosted| hosting_name(hosted)).collect();
-        let mut services = self.services.all();
-        services.retain(|service| {
+        self.services.select(|service| {
             is_made_here(cluster, service)
                 && service.metadata.deletion_timestamp.is_none()
                 && !wanted.contains(&service.name_any())
-        });
-        services
+        })
     }
 }

@@ -20,7 +20,7 @@ use remora_api::labels;
 
 pub use self::backends::{Machine, SeenSlice, ServiceNodes, slices, stale_slices};
 pub use self::report::{CONDITION, News, Report, release, report};
-pub use self::service::{COPIED_ANNOTATIONS, service_name};
+pub use self::service::{COPIED_ANNOTATIONS, correction, service_name};
 use crate::expose::service::label_value;
 
 /// Field manager of what Remora applies to a hosted Service: its finalizer. Apart from the usual one, so that taking the

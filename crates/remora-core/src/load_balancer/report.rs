@@ -71,7 +71,7 @@ pub fn report(
         },
         note: state.message,
     });
-    Some(Report { patch: patch(hosted, &ingress, json!(condition)), news })
+    Some(Report { patch: patch(hosted, &ingress, &json!(condition)), news })
 }
 
 /// What is to be written to a hosted Service that Remora lets go; none when nothing of Remora's is there.
@@ -85,7 +85,7 @@ pub fn release(hosted: &Service) -> Option<Report> {
         return None;
     }
     let condition = json!({ "type": CONDITION, "$patch": "delete" });
-    let mut patch = patch(hosted, &[], condition);
+    let mut patch = patch(hosted, &[], &condition);
     if let (false, Some(status)) = (has_address, patch["status"].as_object_mut()) {
         status.remove("loadBalancer");
     }
@@ -117,7 +117,7 @@ fn state(hosted: &Service, ingress: &[LoadBalancerIngress], problem: Option<&Pro
     State { is_true: true, reason: "Ensured", message }
 }
 
-fn patch(hosted: &Service, ingress: &[LoadBalancerIngress], condition: Value) -> Value {
+fn patch(hosted: &Service, ingress: &[LoadBalancerIngress], condition: &Value) -> Value {
     let ingress = (!ingress.is_empty()).then_some(ingress);
     json!({
         // One made anew under the same name does not get the address of the old one.

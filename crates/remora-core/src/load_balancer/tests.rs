@@ -184,6 +184,37 @@ fn only_services_that_remora_made_for_this_cluster_are_its_own() {
     assert!(!is_made_here(&cluster(), &foreign));
 }
 
+#[test]
+fn what_others_add_to_a_hosting_service_is_taken_away_and_what_the_api_server_adds_stays() {
+    let desired = served(&hosted(&json!({})));
+    let mut live = desired.clone();
+    let spec = live.spec.as_mut().unwrap();
+    spec.cluster_ip = Some("10.96.0.9".to_owned());
+    spec.ports.as_mut().unwrap()[0].node_port = Some(31234);
+    assert_eq!(correction(&desired, &live), None);
+
+    let spec = live.spec.as_mut().unwrap();
+    spec.ports
+        .as_mut()
+        .unwrap()
+        .push(read(json!({ "name": "more", "port": 80, "protocol": "UDP", "targetPort": 53 })));
+    spec.external_ips = Some(vec!["192.0.2.66".to_owned()]);
+    spec.load_balancer_ip = Some("192.0.2.67".to_owned());
+    spec.load_balancer_source_ranges = Some(vec!["0.0.0.0/0".to_owned()]);
+    assert_eq!(
+        correction(&desired, &live),
+        Some(json!({ "spec": {
+            "externalIPs": null,
+            "loadBalancerIP": null,
+            "loadBalancerSourceRanges": null,
+            "ports": [{
+                "name": "http", "port": 80, "protocol": "TCP", "targetPort": 30001, "nodePort": 31234,
+            }],
+        } }))
+    );
+    assert_eq!(correction(&local(), &desired), Some(json!({ "spec": { "selector": null } })));
+}
+
 fn machine(name: &str, pool: &str, addresses: &[&str], is_ready: bool) -> Machine {
     let pod: Pod = read(json!({
         "metadata": {

@@ -104,9 +104,7 @@ impl Observed {
     /// Nodes that run ready pods of a hosted Service, and the machines; none before they are known.
     pub(super) fn local(&self, hosted: &Service) -> Option<(BTreeSet<String>, Vec<Machine>)> {
         self.needs_local.send_replace(true);
-        if self.local_ready().now_or_never().is_none() {
-            return None;
-        }
+        self.local_ready().now_or_never()?;
         let (namespace, name) = (hosted.namespace().unwrap_or_default(), hosted.name_any());
         let slices = self
             .hosted_slices

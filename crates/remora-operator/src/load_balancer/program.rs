@@ -2,14 +2,17 @@
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
-use remora_core::load_balancer::{Cluster, is_local, is_made_here, slices, stale_slices};
+use remora_core::load_balancer::{
+    Cluster, correction, is_local, is_made_here, slices, stale_slices,
+};
 use remora_core::object::object;
 
 use super::observed::hosting_name;
 use super::reconcile::Balancers;
-use crate::apply::{ApplyError, apply, delete_if_exists, failed, reference};
+use crate::apply::{ApplyError, FIELD_MANAGER, apply, delete_if_exists, failed, reference};
 
 /// How far it is.
 pub(super) enum Programmed {
@@ -71,16 +74,25 @@ async fn apply_service(
     desired: &Service,
     own: Option<&Service>,
 ) -> Result<Service, ApplyError> {
-    let desired = object(desired);
+    let object = object(desired);
     let seen = own.and_then(ResourceExt::resource_version);
-    match (apply_unless_known(balancers, hosted, &desired, seen.as_deref()).await?, own) {
-        (None, Some(own)) => Ok(own.clone()),
-        // What the API server answers to a Service is one.
-        (Some(live), _) => {
-            live.try_parse().map_err(|_| ApplyError::Incomplete { missing: "a Service's fields" })
-        }
-        (None, None) => Err(ApplyError::Incomplete { missing: "an answer" }),
-    }
+    let live = match (apply_unless_known(balancers, hosted, &object, seen.as_deref()).await?, own) {
+        (None, Some(own)) => return Ok(own.clone()),
+        (Some(live), _) => parse(live)?,
+        (None, None) => return Err(ApplyError::Incomplete { missing: "an answer" }),
+    };
+    let Some(patch) = correction(desired, &live) else { return Ok(live) };
+    let client = &balancers.session.context.client;
+    let api: Api<Service> = Api::namespaced(client.clone(), &live.namespace().unwrap_or_default());
+    let params =
+        PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let corrected = api.patch(&live.name_any(), &params, &Patch::Merge(&patch)).await;
+    corrected.map_err(|error| failed("correct", &object, error))
+}
+
+/// What the API server answers to a Service is one.
+fn parse(live: DynamicObject) -> Result<Service, ApplyError> {
+    live.try_parse().map_err(|_| ApplyError::Incomplete { missing: "a Service's fields" })
 }
 
 async fn apply_slices(

@@ -237,12 +237,22 @@ async fn what_changes_on_either_side_is_put_right_on_the_other() -> anyhow::Resu
     assert_eq!(spec.session_affinity.as_deref(), Some("None"));
     assert!(!made.annotations().contains_key("metallb.io/address-pool"));
 
-    // By hand: another selector, then no Service at all.
-    let stolen = json!({ "spec": { "selector": { "app": "etcd" } } });
+    // By hand: another selector, a port more and addresses; then no Service at all.
+    let mut more = json!(spec.ports);
+    more.as_array_mut().context("no ports")?.push(json!({ "name": "more", "port": 2379 }));
+    let stolen = json!({ "spec": {
+        "selector": { "app": "etcd" }, "externalIPs": ["192.0.2.66"], "ports": more,
+    } });
     let params = PatchParams::default();
     inside.hosting().patch(&made.name_any(), &params, &Patch::Merge(&stolen)).await?;
     inside
-        .made_so(|made| made.spec.as_ref().is_some_and(|found| found.selector == spec.selector))
+        .made_so(|made| {
+            made.spec.as_ref().is_some_and(|found| {
+                found.selector == spec.selector
+                    && found.ports == spec.ports
+                    && found.external_ips.is_none()
+            })
+        })
         .await?;
     inside.give_address(&made, json!([{ "ip": "192.0.2.202", "ipMode": "VIP" }])).await?;
     inside.says("Ensured").await?;
@@ -316,7 +326,7 @@ async fn a_service_of_another_type_or_class_is_let_go_with_what_others_put_on_it
 }
 
 /// An EndpointSlice as the controllers of a cluster write it.
-fn slice(namespace: &str, name: &str, labels: Value, node: &str, is_ready: bool) -> Value {
+fn slice(namespace: &str, name: &str, labels: &Value, node: &str, is_ready: bool) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -332,7 +342,7 @@ fn slice(namespace: &str, name: &str, labels: Value, node: &str, is_ready: bool)
 impl Inside {
     async fn pod_on(&self, slice_name: &str, node: &str, is_ready: bool) -> anyhow::Result<()> {
         let labels = json!({ "kubernetes.io/service-name": "web" });
-        let slice = slice(self.namespace, slice_name, labels, node, is_ready);
+        let slice = slice(self.namespace, slice_name, &labels, node, is_ready);
         apply(&self.reef.hosted, &slice).await.map(drop)
     }
 
@@ -377,7 +387,7 @@ async fn with_policy_local_the_vms_that_run_ready_pods_serve_and_no_others() -> 
     let by_selector = slice(
         &inside.reef.control_plane(),
         &format!("{}-k8s9f", made.name_any()),
-        merged_labels(&made, "endpointslice-controller.k8s.io"),
+        &slice_labels(&made, "endpointslice-controller.k8s.io"),
         "worker-1",
         true,
     );
@@ -419,7 +429,7 @@ async fn with_policy_local_the_vms_that_run_ready_pods_serve_and_no_others() -> 
     inside.backends(&[]).await
 }
 
-fn merged_labels(service: &Service, manager: &str) -> Value {
+fn slice_labels(service: &Service, manager: &str) -> Value {
     let mut labels = service.labels().clone();
     labels.insert("kubernetes.io/service-name".to_owned(), service.name_any());
     labels.insert("endpointslice.kubernetes.io/managed-by".to_owned(), manager.to_owned());

@@ -175,4 +175,51 @@ mod tests {
         assert_eq!(authority_due(Some(&authority)), None);
         assert_eq!(authority_due(None), Some(Due::Missing));
     }
+
+    /// The validity of a certificate, in seconds since the epoch.
+    fn validity(credential: &Credential) -> std::ops::RangeInclusive<i64> {
+        parsed(&credential.certificate, |certificate| {
+            let validity = certificate.validity();
+            validity.not_before.timestamp()..=validity.not_after.timestamp()
+        })
+        .unwrap()
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
+        /// Passes come at random times, as far apart as the timer lets them be (a day) or far closer.
+        #[test]
+        fn certificates_are_renewed_without_a_gap_and_never_needlessly(
+            steps in proptest::collection::vec((1_i64..400, 0_i64..DAY), 1..12),
+        ) {
+            let leaf = api_server_leaf("192.0.2.7");
+            let mut now = at(0);
+            let authority = issue_authority(Authority::Root, "demo", new_key(), now).unwrap();
+            let mut current = issue_leaf(&leaf, &authority, new_key(), now).unwrap();
+            for (days, late) in steps {
+                let due_at = renew_at(&current.certificate).unwrap();
+                let wanted = now.as_second() + days * DAY;
+                // Nobody comes earlier than wanted; whoever waits for the renewal comes at most a day late.
+                let second = wanted.min(due_at.as_second() + late);
+                now = Timestamp::from_second(second).unwrap();
+                let now_second = now.as_second();
+                proptest::prop_assert!(validity(&current).contains(&now_second), "a gap at {now}");
+                let due = leaf_due(Some(&current), &leaf, &authority, now);
+                proptest::prop_assert_eq!(due, (due_at <= now).then_some(Due::Expiring));
+                if due.is_some() {
+                    let next = issue_leaf(&leaf, &authority, new_key(), now).unwrap();
+                    proptest::prop_assert!(validity(&next).contains(&now_second));
+                    // Whoever still holds the old one is served until it has taken the new one.
+                    proptest::prop_assert!(*validity(&current).end() > now_second + 100 * DAY);
+                    proptest::prop_assert!(validity(&next).end() > validity(&current).end());
+                    proptest::prop_assert_eq!(leaf_due(Some(&next), &leaf, &authority, now), None);
+                    current = next;
+                }
+                // The bundle holds one authority, the same for old and new: both are trusted all the time.
+                proptest::prop_assert_eq!(authority_due(Some(&authority)), None);
+                proptest::prop_assert!(validity(&authority).contains(&now_second));
+            }
+        }
+    }
 }

@@ -124,6 +124,11 @@ pub const ALLOW_UNSUPPORTED_KUBEVIRT: &str =
     "hypershift.openshift.io/allow-unsupported-kubevirt-rhcos-variants";
 /// User's annotation: the cluster was restored from a backup.
 pub const RESTORED_FROM_BACKUP: &str = "hypershift.openshift.io/restored-from-backup";
+/// User's annotation: image of HyperShift's own controllers, of which there are none here.
+pub const CONTROL_PLANE_OPERATOR_IMAGE: &str =
+    "hypershift.openshift.io/control-plane-operator-image";
+/// User's annotation: image of Cluster API's KubeVirt provider, which is not used here.
+pub const CAPI_PROVIDER_IMAGE: &str = "hypershift.openshift.io/capi-provider-kubevirt-image";
 /// User's annotation: the size class of the control plane.
 pub const CLUSTER_SIZE_OVERRIDE: &str = "hypershift.openshift.io/cluster-size-override";
 /// Prefix of user's annotations `<prefix>/<deployment>.<container>: memory=..,cpu=..`.

@@ -1,5 +1,6 @@
 //! The HostedCluster's spec: what the CRD's own rules cannot say, and its meaning in Remora's terms.
 
+mod annotations;
 mod networks;
 mod publishing;
 mod unused;
@@ -44,6 +45,14 @@ impl Fault {
     /// The control plane namespace is someone else's.
     pub fn foreign_namespace(problem: String) -> Self {
         Self::invalid(problem, "choose another name or namespace for this HostedCluster")
+    }
+
+    /// A Secret beside the HostedCluster, where its kubeconfig belongs, is someone else's.
+    pub fn foreign_secret(namespace: &str, name: &str) -> Self {
+        Self::invalid(
+            format!("Secret {namespace}/{name} exists and was not made by Remora"),
+            "rename or delete it: the administrator's kubeconfig is written there",
+        )
     }
 
     pub(crate) fn unsupported(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -117,7 +126,7 @@ pub fn validate(hosted_cluster: &HostedCluster) -> Result<Settings, Vec<Fault>> 
     match (networks, published) {
         (Some(networks), Some(published)) if faults.is_empty() => Ok(Settings {
             control_plane_namespace,
-            unused: unused::notes(spec),
+            unused: unused::notes(hosted_cluster),
             availability: availability(spec.controller_availability_policy),
             networks,
             etcd_volume: etcd_volume(spec),
@@ -125,7 +134,9 @@ pub fn validate(hosted_cluster: &HostedCluster) -> Result<Settings, Vec<Fault>> 
             konnectivity_publishing: published.konnectivity,
             placement: placement(spec),
             feature_gates: feature_gates(spec),
-            resource_requests: resource_requests(hosted_cluster),
+            resource_requests: annotations::resource_requests(
+                hosted_cluster.metadata.annotations.iter().flatten(),
+            ),
         }),
         (_, _) => Err(faults),
     }
@@ -250,29 +261,6 @@ fn feature_gates(spec: &HostedClusterSpec) -> Vec<String> {
     gates.extend(names("disabled").iter().map(|name| format!("{name}=false")));
     gates.sort();
     gates
-}
-
-/// Requests of the annotations `resource-request-override.hypershift.openshift.io/<workload>.<container>`.
-fn resource_requests(hosted_cluster: &HostedCluster) -> BTreeMap<String, ResourceRequest> {
-    let prefix = format!("{}/", labels::RESOURCE_REQUEST_OVERRIDE_PREFIX);
-    hosted_cluster
-        .metadata
-        .annotations
-        .iter()
-        .flatten()
-        .filter_map(|(key, value)| {
-            let container = key.strip_prefix(&prefix)?;
-            let mut request = ResourceRequest::default();
-            for part in value.split(',') {
-                match part.split_once('=') {
-                    Some(("cpu", quantity)) => request.cpu = Some(quantity.to_owned()),
-                    Some(("memory", quantity)) => request.memory = Some(quantity.to_owned()),
-                    Some(_) | None => {}
-                }
-            }
-            Some((container.to_owned(), request))
-        })
-        .collect()
 }
 
 fn annotation(hosted_cluster: &HostedCluster, key: &str) -> Option<String> {

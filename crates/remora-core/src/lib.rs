@@ -14,6 +14,7 @@ pub mod hosted;
 pub mod hosted_cluster_status;
 pub mod install;
 pub mod load_balancer;
+pub mod merge_patch;
 pub mod node;
 pub mod node_pool_status;
 pub mod object;

@@ -7,6 +7,7 @@ use remora_api::HostedCluster;
 use remora_api::conditions::HostedClusterConditionType as Type;
 use remora_api::hosted_cluster::HostedClusterStatus;
 use remora_core::hosted_cluster_status::{Report, status};
+use remora_core::merge_patch::merge_patch;
 
 use super::error::ReconcileError;
 use crate::apply;
@@ -37,7 +38,10 @@ pub(super) async fn write(
     let namespace = hosted_cluster.namespace().unwrap_or_default();
     let name = hosted_cluster.name_any();
     let reference = apply::reference::<HostedCluster>(Some(&namespace), &name);
-    apply::patch_status(&context.client, &reference, &new).await?;
+    // A field that is no longer true is taken away: leaving it out would leave it there.
+    let json = |status| serde_json::to_value(status).expect("plain data");
+    let patch = merge_patch(&json(&old), &json(&new));
+    apply::patch_status(&context.client, &reference, &patch).await?;
     tell(context, hosted_cluster, &old, &new).await;
     Ok(())
 }

@@ -14,6 +14,7 @@ use remora_lab::build::{Artifacts, Cache, Sources};
 use remora_lab::progress::Silent;
 use serde_json::json;
 
+use crate::audit::{self, Write};
 use crate::certificates::Certificates;
 use crate::children::Children;
 use crate::eventually;
@@ -72,6 +73,7 @@ impl ApiServer {
             ("server.key", &certificates.server.key),
             ("service-account.key", &certificates.service_account_key),
             ("service-account.pub", &certificates.service_account_public_key),
+            (audit::POLICY_FILE, &audit::POLICY.to_owned()),
         ] {
             write(&folder.join(name), content)?;
         }
@@ -150,6 +152,14 @@ impl ApiServer {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         config.auth_info.impersonate_groups = Some(groups);
         Client::try_from(config).context("cannot make a client")
+    }
+
+    /// What the user of [`ApiServer::client_as`] has asked this API server to write so far.
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn writes_of(&self, user: &str) -> anyhow::Result<Vec<Write>> {
+        audit::read(self.children.folder(), user)
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -251,6 +261,8 @@ fn etcd_arguments(clients: u16, peers: u16) -> Vec<String> {
 fn api_server_arguments(etcd: u16, port: u16) -> Vec<String> {
     let port = format!("--secure-port={port}");
     let etcd = format!("--etcd-servers=http://127.0.0.1:{etcd}");
+    let policy = format!("--audit-policy-file={}", audit::POLICY_FILE);
+    let log = format!("--audit-log-path={}", audit::LOG);
     [
         "kube-apiserver",
         &etcd,
@@ -272,6 +284,8 @@ fn api_server_arguments(etcd: u16, port: u16) -> Vec<String> {
         // Off by default, on in OpenShift.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
         "--profiling=false",
+        &policy,
+        &log,
     ]
     .map(str::to_owned)
     .to_vec()

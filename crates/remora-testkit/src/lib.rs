@@ -4,6 +4,7 @@
 //! [`children`]. Nothing here is part of a program that ships.
 
 pub mod api_server;
+mod audit;
 mod certificates;
 pub mod children;
 pub mod manifest;
@@ -11,5 +12,6 @@ pub mod registry;
 mod wait;
 
 pub use api_server::ApiServer;
+pub use audit::Write;
 pub use registry::Registry;
 pub use wait::eventually;

@@ -260,7 +260,8 @@ impl Ledger {
             .collect();
         let sent = due.len();
         let results: Vec<Result<(), ApplyError>> =
-            stream::iter(due).buffer_unordered(CONCURRENT_REQUESTS).collect().await;
+            // In their order, so that of several failures the same one is told each time.
+            stream::iter(due).buffered(CONCURRENT_REQUESTS).collect().await;
         results.into_iter().try_for_each(|result| result).map(|()| sent)
     }
 

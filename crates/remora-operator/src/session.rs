@@ -69,14 +69,15 @@ impl Sessions {
         Self { shutdown, tracker, alive: Arc::default() }
     }
 
-    /// Makes sure that a session of this cluster runs with the current kubeconfig, and tells it what it shall apply.
+    /// Makes sure that a session of this cluster runs with the current kubeconfig, and tells it what it shall apply; none
+    /// for what it was told before, nothing if it is a new one.
     pub fn ensure(
         &self,
         context: &Arc<Context>,
         hosted_cluster: &HostedClusterId,
         control_plane_namespace: &str,
         (client, kubeconfig_hash): (Client, String),
-        addons: Vec<DynamicObject>,
+        addons: Option<Vec<DynamicObject>>,
     ) {
         let mut alive = self.lock();
         if let Some(current) = alive.get(control_plane_namespace) {
@@ -84,8 +85,9 @@ impl Sessions {
                 && current.kubeconfig_hash == kubeconfig_hash
             {
                 current.addons.send_if_modified(|known| {
-                    let is_other = **known != addons;
-                    if is_other {
+                    let other = addons.filter(|addons| **known != *addons);
+                    let is_other = other.is_some();
+                    if let Some(addons) = other {
                         *known = Arc::new(addons);
                     }
                     is_other
@@ -94,7 +96,7 @@ impl Sessions {
             }
             current.cancel.cancel();
         }
-        let (sender, receiver) = watch::channel(Arc::new(addons));
+        let (sender, receiver) = watch::channel(Arc::new(addons.unwrap_or_default()));
         let cancel = self.shutdown.child_token();
         let session = HostedSession {
             context: context.clone(),

@@ -81,19 +81,28 @@ pub fn internal_kubeconfigs(control_plane: &ControlPlane, clients: &Clients) -> 
     .collect()
 }
 
-/// Builds the administrator's kubeconfig with the published endpoint: for the control plane namespace, and for the
-/// namespace of the HostedCluster, where its user finds it.
-pub fn admin_kubeconfigs(
+/// Builds the administrator's kubeconfig with the published endpoint, for the control plane namespace.
+pub fn admin_kubeconfig(
+    control_plane: &ControlPlane,
+    clients: &Clients,
+    published: &Endpoint,
+) -> DynamicObject {
+    let name = &control_plane.hosted_cluster_name;
+    let text = kubeconfig(name, published, &clients.authority, &clients.admin);
+    secret(control_plane, names::ADMIN_KUBECONFIG, &[(names::KUBECONFIG_KEY, &text)])
+}
+
+/// Builds the administrator's kubeconfigs for the namespace of the HostedCluster, where its users find them: with the
+/// published endpoint, and with `spec.kubeAPIServerDNSName`.
+pub fn user_kubeconfigs(
     control_plane: &ControlPlane,
     clients: &Clients,
     published: &Endpoint,
 ) -> Vec<DynamicObject> {
     let name = &control_plane.hosted_cluster_name;
     let text = kubeconfig(name, published, &clients.authority, &clients.admin);
-    let mut kubeconfigs = vec![
-        secret(control_plane, names::ADMIN_KUBECONFIG, &[(names::KUBECONFIG_KEY, &text)]),
-        for_user(control_plane, &names::admin_kubeconfig_secret(name), &text),
-    ];
+    let mut kubeconfigs =
+        vec![for_user(control_plane, &names::admin_kubeconfig_secret(name), &text)];
     if let Some(dns_name) = &control_plane.api_dns_name {
         let endpoint = Endpoint { host: dns_name.clone(), port: published.port };
         let text = kubeconfig(name, &endpoint, &clients.authority, &clients.admin);
@@ -215,7 +224,8 @@ mod tests {
         let control_plane = control_plane();
         let published = Endpoint { host: "192.0.2.7".to_owned(), port: 30443 };
         let mut objects = internal_kubeconfigs(&control_plane, &clients());
-        objects.extend(admin_kubeconfigs(&control_plane, &clients(), &published));
+        objects.push(admin_kubeconfig(&control_plane, &clients(), &published));
+        objects.extend(user_kubeconfigs(&control_plane, &clients(), &published));
         objects.push(credential(&control_plane, "etcd-ca", &credential_named("etcd"), "authority"));
         objects.push(service_account_key(
             &control_plane,

@@ -7,7 +7,7 @@ use remora_api::conditions::{
     WAITING_FOR_CONTROL_PLANE,
 };
 
-use super::{Infrastructure, Report};
+use super::{Infrastructure, Report, Workloads};
 use crate::pause::Pause;
 use crate::validate::FaultKind;
 
@@ -45,14 +45,16 @@ pub(super) fn verdicts(
     was_rolled_out: bool,
 ) -> Vec<Verdict> {
     let was = |kind: Type| existing.iter().find(|condition| condition.type_ == kind.as_str());
-    let mut verdicts = vec![
-        configuration(report),
-        supported(report),
-        active(report),
-        succeeded(report),
-        etcd(report),
-    ];
-    verdicts.push(kube_apiserver(report));
+    let has_looked = report.workloads.is_some();
+    let workloads = report.workloads.clone().unwrap_or_default();
+    let mut verdicts =
+        vec![configuration(report), supported(report), active(report), succeeded(report)];
+    if has_looked || was(Type::EtcdAvailable).is_none() {
+        verdicts.push(etcd(&workloads));
+    }
+    if has_looked || was(Type::KubeApiServerAvailable).is_none() {
+        verdicts.push(kube_apiserver(&workloads));
+    }
     if report.release.is_some() || was(Type::ValidReleaseImage).is_none() {
         verdicts.push(release(report));
     }
@@ -79,9 +81,20 @@ pub(super) fn verdicts(
             .find(|verdict| verdict.kind == kind && verdict.status == Truth::False)
             .cloned()
     });
-    verdicts.push(available(report, is_published, blocking.as_ref()));
-    verdicts.push(progressing(report, blocking.as_ref(), is_rolled_out));
-    verdicts.push(degraded(report, was_rolled_out));
+    let is_told = has_looked || report.deleting.is_some();
+    if is_told || was(Type::Available).is_none() {
+        verdicts.push(available(report, &workloads, is_published, blocking.as_ref()));
+    }
+    if is_told || blocking.is_some() || was(Type::Progressing).is_none() {
+        verdicts.push(progressing(report, &workloads, blocking.as_ref(), is_rolled_out));
+    }
+    // One failed pass is made again within a second: only the next one that fails tells of something worse.
+    let has_failed_before =
+        was(Type::ReconciliationSucceeded).is_some_and(|was| was.status == "False");
+    let is_failing = has_failed_before && !report.failures.is_empty();
+    if has_looked || is_failing || was(Type::Degraded).is_none() {
+        verdicts.push(degraded(report, &workloads, was_rolled_out, is_failing));
+    }
     verdicts
 }
 
@@ -194,15 +207,11 @@ fn active(report: &Report) -> Verdict {
 }
 
 fn succeeded(report: &Report) -> Verdict {
-    match &report.failure {
-        Some(failure) => verdict(
-            Type::ReconciliationSucceeded,
-            Truth::False,
-            Reason::ReconcileError,
-            failure.clone(),
-        ),
-        None => well(Type::ReconciliationSucceeded),
+    let kind = Type::ReconciliationSucceeded;
+    if report.failures.is_empty() {
+        return well(kind);
     }
+    verdict(kind, Truth::False, Reason::ReconcileError, report.failures.join("; "))
 }
 
 fn infrastructure(report: &Report) -> Verdict {
@@ -226,16 +235,16 @@ fn infrastructure(report: &Report) -> Verdict {
     }
 }
 
-fn etcd(report: &Report) -> Verdict {
+fn etcd(workloads: &Workloads) -> Verdict {
     let kind = Type::EtcdAvailable;
-    match report.workloads.get(crate::control_plane::etcd::NAME) {
+    match workloads.get(crate::control_plane::etcd::NAME) {
         None => verdict(
             kind,
             Truth::False,
             Reason::StatefulSetNotFound,
             "StatefulSet etcd does not exist yet",
         ),
-        Some(_) if report.workloads.has_etcd_quorum() => {
+        Some(_) if workloads.has_etcd_quorum() => {
             verdict(kind, Truth::True, Reason::QuorumAvailable, ALL_IS_WELL)
         }
         Some(workload) => verdict(
@@ -250,9 +259,9 @@ fn etcd(report: &Report) -> Verdict {
     }
 }
 
-fn kube_apiserver(report: &Report) -> Verdict {
+fn kube_apiserver(workloads: &Workloads) -> Verdict {
     let kind = Type::KubeApiServerAvailable;
-    match report.workloads.get(crate::control_plane::kube_apiserver::NAME) {
+    match workloads.get(crate::control_plane::kube_apiserver::NAME) {
         None => verdict(
             kind,
             Truth::False,
@@ -269,13 +278,18 @@ fn kube_apiserver(report: &Report) -> Verdict {
     }
 }
 
-fn available(report: &Report, is_published: bool, blocking: Option<&Verdict>) -> Verdict {
+fn available(
+    report: &Report,
+    workloads: &Workloads,
+    is_published: bool,
+    blocking: Option<&Verdict>,
+) -> Verdict {
     let kind = Type::Available;
     if let Some(deleting) = &report.deleting {
         return verdict(kind, Truth::False, Reason::Deleting, deleting.clone());
     }
     // The API can be used: that it also does something is told by Progressing and Degraded.
-    let serves = report.workloads.has_etcd_quorum() && report.workloads.is_api_available();
+    let serves = workloads.has_etcd_quorum() && workloads.is_api_available();
     match (serves, is_published, blocking) {
         // What runs goes on running, whatever blocks the next change.
         (true, true, _) => {
@@ -293,7 +307,12 @@ fn available(report: &Report, is_published: bool, blocking: Option<&Verdict>) ->
     }
 }
 
-fn progressing(report: &Report, blocking: Option<&Verdict>, is_rolled_out: bool) -> Verdict {
+fn progressing(
+    report: &Report,
+    workloads: &Workloads,
+    blocking: Option<&Verdict>,
+    is_rolled_out: bool,
+) -> Verdict {
     let kind = Type::Progressing;
     if let Some(deleting) = &report.deleting {
         return verdict(kind, Truth::True, Reason::Deleting, deleting.clone());
@@ -309,23 +328,33 @@ fn progressing(report: &Report, blocking: Option<&Verdict>, is_rolled_out: bool)
             "HostedCluster is at expected version",
         );
     }
-    let message = match report.workloads.incomplete().as_slice() {
+    let message = match workloads.incomplete().as_slice() {
         [] => "Working towards the release".to_owned(),
         components => format!("Rolling out: {}", components.join(", ")),
     };
     verdict(kind, Truth::True, Reason::RollingOut, message)
 }
 
-fn degraded(report: &Report, was_rolled_out: bool) -> Verdict {
+fn degraded(
+    report: &Report,
+    workloads: &Workloads,
+    was_rolled_out: bool,
+    is_failing: bool,
+) -> Verdict {
     let kind = Type::Degraded;
-    let degraded = report.workloads.degraded();
-    if was_rolled_out && !degraded.is_empty() && report.deleting.is_none() {
-        return verdict(
-            kind,
-            Truth::True,
-            Reason::ComponentsNotAvailable,
-            format!("Replicas are missing: {}", degraded.join(", ")),
-        );
+    let is_missed = was_rolled_out && report.deleting.is_none();
+    let missing = if is_missed { workloads.degraded() } else { Vec::new() };
+    let failures = if is_failing { report.failures.join("; ") } else { String::new() };
+    let replicas = format!("Replicas are missing: {}", missing.join(", "));
+    match (is_failing, missing.is_empty()) {
+        (false, true) => {
+            verdict(kind, Truth::False, Reason::AsExpected, "The hosted cluster is not degraded")
+        }
+        (false, false) => verdict(kind, Truth::True, Reason::ComponentsNotAvailable, replicas),
+        (true, true) => verdict(kind, Truth::True, Reason::ReconcileError, failures),
+        (true, false) => {
+            let both = format!("{failures}; {replicas}");
+            verdict(kind, Truth::True, Reason::ReconcileError, both)
+        }
     }
-    verdict(kind, Truth::False, Reason::AsExpected, "The hosted cluster is not degraded")
 }

@@ -28,12 +28,12 @@ pub struct Report {
     pub release: Option<Result<Releases, Problem>>,
     /// Where the control plane is published.
     pub infrastructure: Infrastructure,
-    /// How the workloads are doing.
-    pub workloads: Workloads,
-    /// Whether the administrator's kubeconfigs were written.
-    pub has_kubeconfig: bool,
-    /// What went wrong, if the pass did not come to its end.
-    pub failure: Option<String>,
+    /// How the workloads are doing; none if nobody looked.
+    pub workloads: Option<Workloads>,
+    /// The kubeconfigs beside the HostedCluster; none if nobody came to them.
+    pub kubeconfigs: Option<Kubeconfigs>,
+    /// What went wrong, each step that failed with its object.
+    pub failures: Vec<String>,
     /// What a deletion waits for.
     pub deleting: Option<String>,
 }
@@ -45,6 +45,15 @@ pub struct Releases {
     pub cluster: ReleaseStatus,
     /// Of the control plane: `spec.controlPlaneRelease`, else the same.
     pub control_plane: ReleaseStatus,
+}
+
+/// Which of the administrator's kubeconfigs lie beside the HostedCluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kubeconfigs {
+    /// The one with the published address.
+    pub has_admin: bool,
+    /// The one for `spec.kubeAPIServerDNSName`.
+    pub has_custom: bool,
 }
 
 /// A reason and what to say about it.
@@ -75,9 +84,9 @@ impl Report {
             pause,
             release: None,
             infrastructure: Infrastructure::Unknown,
-            workloads: Workloads::default(),
-            has_kubeconfig: false,
-            failure: None,
+            workloads: None,
+            kubeconfigs: None,
+            failures: Vec::new(),
             deleting: None,
         }
     }
@@ -93,10 +102,10 @@ pub fn status(
     let generation = hosted_cluster.metadata.generation;
     let was_rolled_out = is_completed(&status);
     // Only a pass that applied everything can tell that everything runs as wanted.
-    let is_rolled_out = report.failure.is_none()
+    let is_rolled_out = report.failures.is_empty()
         && report.deleting.is_none()
         && matches!(report.infrastructure, Infrastructure::Ready(_))
-        && report.workloads.incomplete().is_empty();
+        && report.workloads.as_ref().is_some_and(|workloads| workloads.incomplete().is_empty());
     if let Some(Ok(releases)) = &report.release {
         let Releases { cluster, control_plane } = releases;
         status.version = Some(version::version(
@@ -120,16 +129,13 @@ pub fn status(
             port: i32::from(published.api.port),
         });
     }
-    if report.has_kubeconfig {
+    if let Some(kubeconfigs) = report.kubeconfigs {
         let name = hosted_cluster.metadata.name.as_deref().unwrap_or_default();
-        let has_custom = hosted_cluster
-            .spec
-            .kube_api_server_dns_name
-            .as_deref()
-            .is_some_and(|name| !name.is_empty());
-        status.kubeconfig = Some(LocalObjectReference::new(names::admin_kubeconfig_secret(name)));
-        status.custom_kubeconfig = has_custom
-            .then(|| LocalObjectReference::new(names::custom_admin_kubeconfig_secret(name)));
+        let reference =
+            |is_there: bool, secret: String| is_there.then(|| LocalObjectReference::new(secret));
+        status.kubeconfig = reference(kubeconfigs.has_admin, names::admin_kubeconfig_secret(name));
+        status.custom_kubeconfig =
+            reference(kubeconfigs.has_custom, names::custom_admin_kubeconfig_secret(name));
     }
     let verdicts = conditions::verdicts(report, &status.conditions, is_rolled_out, was_rolled_out);
     status.conditions = conditions::merge(&status.conditions, verdicts, generation, now);
@@ -189,8 +195,8 @@ mod tests {
                 api: Endpoint { host: "192.0.2.7".to_owned(), port: 30443 },
                 konnectivity: Endpoint { host: "192.0.2.7".to_owned(), port: 30091 },
             }),
-            workloads: workloads(ready),
-            has_kubeconfig: true,
+            workloads: Some(workloads(ready)),
+            kubeconfigs: Some(Kubeconfigs { has_admin: true, has_custom: false }),
             ..Report::new(Pause::Active)
         }
     }
@@ -255,12 +261,89 @@ mod tests {
     fn when_paused_that_is_said_and_what_was_not_looked_at_stays_as_it_was() {
         let mut hosted_cluster = hosted_cluster(|_| {});
         hosted_cluster.status = Some(status(&hosted_cluster, &report(1), at(START)));
-        let report = Report { workloads: workloads(1), ..Report::new(Pause::Indefinite) };
+        let report = Report { workloads: Some(workloads(1)), ..Report::new(Pause::Indefinite) };
         let status = status(&hosted_cluster, &report, at(LATER));
         assert_eq!(condition(&status, "ReconciliationActive").1, "ReconciliationPaused");
         assert_eq!(condition(&status, "Progressing").1, "Blocked");
         assert_eq!(condition(&status, "Available").0, "True");
         assert_eq!(condition(&status, "ValidReleaseImage").0, "True");
         assert_eq!(condition(&status, "InfrastructureReady").0, "True");
+    }
+
+    /// A pass that fails before it has looked at anything.
+    fn failed() -> Report {
+        let failure = "cannot apply Secret clusters-demo/kas-server-crt: refused by a webhook";
+        Report { failures: vec![failure.to_owned()], ..Report::new(Pause::Active) }
+    }
+
+    #[test]
+    fn when_a_pass_fails_that_is_said_and_what_it_did_not_look_at_stays_as_it_was() {
+        let mut hosted_cluster = hosted_cluster(|_| {});
+        let before = status(&hosted_cluster, &report(1), at(START));
+        hosted_cluster.status = Some(before.clone());
+        let after = status(&hosted_cluster, &failed(), at(LATER));
+        let (truth, reason, message) = condition(&after, "ReconciliationSucceeded");
+        assert_eq!((truth.as_str(), reason.as_str()), ("False", "ReconcileError"));
+        assert!(message.contains("Secret clusters-demo/kas-server-crt"), "{message}");
+        let others = |status: &HostedClusterStatus| -> Vec<_> {
+            let mut conditions = status.conditions.clone();
+            conditions.retain(|condition| condition.type_ != "ReconciliationSucceeded");
+            conditions
+        };
+        assert_eq!(others(&after), others(&before));
+        assert_eq!(HostedClusterStatus { conditions: before.conditions.clone(), ..after }, before);
+    }
+
+    #[test]
+    fn when_passes_go_on_failing_the_cluster_is_degraded_until_one_succeeds() {
+        let mut hosted_cluster = hosted_cluster(|_| {});
+        let mut said = |report: &Report| {
+            let new = status(&hosted_cluster, report, at(LATER));
+            hosted_cluster.status = Some(new.clone());
+            let (truth, reason, message) = condition(&new, "Degraded");
+            let names_it = message.contains("Secret clusters-demo/kas-server-crt");
+            (truth, reason, names_it, condition(&new, "Available").0)
+        };
+        let degraded = |truth: &str, reason: &str, names_it| {
+            (truth.to_owned(), reason.to_owned(), names_it, "True".to_owned())
+        };
+        assert_eq!(said(&report(1)), degraded("False", "AsExpected", false));
+        assert_eq!(said(&failed()), degraded("False", "AsExpected", false));
+        assert_eq!(said(&failed()), degraded("True", "ReconcileError", true));
+        assert_eq!(said(&report(1)), degraded("False", "AsExpected", false));
+    }
+
+    #[test]
+    fn when_a_deletion_fails_that_is_said_beside_what_it_waits_for() {
+        let mut hosted_cluster = hosted_cluster(|_| {});
+        hosted_cluster.status = Some(status(&hosted_cluster, &report(1), at(START)));
+        let deleting = Report { deleting: Some("It is held up".to_owned()), ..failed() };
+        hosted_cluster.status = Some(status(&hosted_cluster, &deleting, at(LATER)));
+        let status = status(&hosted_cluster, &deleting, at(LATER));
+        assert_eq!(condition(&status, "ReconciliationSucceeded").1, "ReconcileError");
+        assert_eq!(condition(&status, "Degraded").1, "ReconcileError");
+        assert_eq!(condition(&status, "Progressing").1, "Deleting");
+        assert_eq!(condition(&status, "Available").0, "False");
+    }
+
+    #[test]
+    fn when_a_kubeconfig_is_no_longer_there_the_status_does_not_name_it() {
+        let mut hosted_cluster = hosted_cluster(|_| {});
+        let with = |has_admin, has_custom| Report {
+            kubeconfigs: Some(Kubeconfigs { has_admin, has_custom }),
+            ..report(1)
+        };
+        let named = |status: &HostedClusterStatus| {
+            let name = |reference: &Option<LocalObjectReference>| {
+                reference.as_ref().map(|reference| reference.name.clone())
+            };
+            (name(&status.kubeconfig), name(&status.custom_kubeconfig))
+        };
+        let both = status(&hosted_cluster, &with(true, true), at(START));
+        let admin = Some("demo-admin-kubeconfig".to_owned());
+        let custom = Some("demo-custom-admin-kubeconfig".to_owned());
+        assert_eq!(named(&both), (admin, custom));
+        hosted_cluster.status = Some(both);
+        assert_eq!(named(&status(&hosted_cluster, &with(false, false), at(LATER))), (None, None));
     }
 }

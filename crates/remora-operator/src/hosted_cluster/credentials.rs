@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams, PostParams};
 use kube::core::DynamicObject;
-use remora_api::labels;
+use remora_api::{labels, names};
 use remora_core::control_plane::ControlPlane;
 use remora_core::control_plane::secrets::{self, Clients};
 use remora_core::endpoint::Published;
@@ -27,6 +27,8 @@ pub(super) struct Credentials {
     pub(super) authority: String,
     /// The konnectivity agents' certificate.
     pub(super) konnectivity_agent: Credential,
+    /// The administrator's kubeconfigs for the namespace of the HostedCluster.
+    pub(super) user_kubeconfigs: Vec<DynamicObject>,
     /// When the first certificate is due for renewal.
     pub(super) renew_at: Option<Timestamp>,
 }
@@ -80,7 +82,7 @@ pub(super) async fn ensure(
         kube_scheduler: known.credential(namespace, leaf::KUBE_SCHEDULER)?,
     };
     let mut kubeconfigs = secrets::internal_kubeconfigs(control_plane, &clients);
-    kubeconfigs.extend(secrets::admin_kubeconfigs(control_plane, &clients, &published.api));
+    kubeconfigs.push(secrets::admin_kubeconfig(control_plane, &clients, &published.api));
     context.applied.apply_all(&context.client, &kubeconfigs).await?;
     known.hashes.extend(secrets::hashes(&kubeconfigs));
     let renew_at =
@@ -89,8 +91,23 @@ pub(super) async fn ensure(
         konnectivity_agent: known.credential(namespace, leaf::KONNECTIVITY_AGENT)?,
         hashes: known.hashes,
         authority,
+        user_kubeconfigs: secrets::user_kubeconfigs(control_plane, &clients, &published.api),
         renew_at,
     })
+}
+
+/// The hash of the kubeconfig by which the operator reaches the hosted API server; none if there is no such Secret.
+pub(super) async fn own_kubeconfig_hash(
+    context: &Context,
+    namespace: &str,
+) -> Result<Option<String>, ReconcileError> {
+    let name = names::SERVICE_NETWORK_ADMIN_KUBECONFIG;
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
+    let found = api
+        .get_opt(name)
+        .await
+        .map_err(ReconcileError::reading(format!("Secret {namespace}/{name}")))?;
+    Ok(found.map(|secret| secret.data.as_ref().map(secrets::hash).unwrap_or_default()))
 }
 
 /// Reads the Secrets from the API server itself: a cache that lags would make an authority be issued twice.

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
 use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta};
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
@@ -18,9 +18,11 @@ use remora_core::pause::Pause;
 
 use super::error::ReconcileError;
 use super::observe::{self, Ownership};
-use super::{identity, report};
-use crate::apply::{ApplyError, delete_if_exists, reference};
+use super::serving::look_at_own;
+use super::{identity, kubeconfigs, report};
+use crate::apply::{delete_if_exists, failed, reference};
 use crate::context::Context;
+use crate::error::{chain, is_not_found};
 
 /// How long a program of the control plane may take to end: its data goes with it, so nothing is lost.
 const GRACE_SECONDS: u32 = 1;
@@ -39,30 +41,55 @@ pub(super) async fn delete(
     let namespace = hosted_cluster.namespace().unwrap_or_default();
     let name = hosted_cluster.name_any();
     let control_plane_namespace = names::control_plane_namespace(&namespace, &name);
-    let mut waits_for = delete_node_pools(context, &namespace, &name).await?;
-    if waits_for.is_none() {
-        if context.sessions.is_of(&control_plane_namespace, &namespace, &name) {
-            context.sessions.end(&control_plane_namespace);
-            context.hosted.forget(&control_plane_namespace);
+    let mut report = Report::new(Pause::Active);
+    let result = go_on(context, hosted_cluster, &control_plane_namespace).await;
+    report.deleting = match &result {
+        Ok(None) => {
+            tracing::info!(%namespace, %name, "HostedCluster deleted");
+            return Ok(Action::await_change());
         }
-        waits_for = delete_control_plane(context, hosted_cluster, &control_plane_namespace).await?;
+        Ok(Some(waits_for)) => Some(waits_for.clone()),
+        Err(error) => {
+            report.failures.push(chain(error));
+            Some("The deletion has met a failure and is tried again".to_owned())
+        }
+    };
+    // Not to know how the rest is doing must not keep the failure from being told.
+    let looked = look_at_own(context, hosted_cluster, &control_plane_namespace, &mut report).await;
+    if let Err(error) = looked {
+        report.failures.push(chain(&error));
     }
-    if let Some(waits_for) = waits_for {
-        let mut report = Report::new(Pause::Active);
-        report.workloads = observe::workloads(&context.client, &control_plane_namespace).await?;
-        report.deleting = Some(waits_for);
-        report::write(context, hosted_cluster, &report).await?;
-        return Ok(Action::requeue(SAFETY_NET));
+    report::write(context, hosted_cluster, &report).await?;
+    result.map(|_| Action::requeue(SAFETY_NET))
+}
+
+/// Takes the next steps. Returns what is awaited; none when everything is gone, the finalizer last.
+async fn go_on(
+    context: &Context,
+    hosted_cluster: &HostedCluster,
+    control_plane_namespace: &str,
+) -> Result<Option<String>, ReconcileError> {
+    let namespace = hosted_cluster.namespace().unwrap_or_default();
+    let name = hosted_cluster.name_any();
+    if let Some(pools) = delete_node_pools(context, &namespace, &name).await? {
+        return Ok(Some(pools));
     }
-    context.applied.forget_namespace(&control_plane_namespace);
+    if context.sessions.is_of(control_plane_namespace, &namespace, &name) {
+        context.sessions.end(control_plane_namespace);
+        context.hosted.forget(control_plane_namespace);
+    }
+    let rest = delete_control_plane(context, hosted_cluster, control_plane_namespace).await?;
+    if rest.is_some() {
+        return Ok(rest);
+    }
+    context.applied.forget_namespace(control_plane_namespace);
     for secret in
         [names::admin_kubeconfig_secret(&name), names::custom_admin_kubeconfig_secret(&name)]
     {
-        delete_own_secret(context, &namespace, &secret, &name).await?;
+        kubeconfigs::delete(context, &namespace, &name, &secret).await?;
     }
     identity::release(&context.client, hosted_cluster).await?;
-    tracing::info!(%namespace, %name, "HostedCluster deleted");
-    Ok(Action::await_change())
+    Ok(None)
 }
 
 /// Asks for the deletion of the cluster's NodePools. Returns what is awaited.
@@ -78,12 +105,15 @@ async fn delete_node_pools(
         .map_err(ReconcileError::reading(format!("NodePools of namespace {namespace}")))?;
     let pools: Vec<NodePool> =
         listed.items.into_iter().filter(|pool| pool.spec.cluster_name == cluster).collect();
+    // One that cannot be deleted does not keep the others.
+    let mut outcome = Ok(false);
     for pool in pools.iter().filter(|pool| pool.metadata.deletion_timestamp.is_none()) {
         let mut object = reference::<NodePool>(Some(namespace), &pool.name_any());
         // One that was made anew under the same name is another pool, and is seen in the next pass.
         object.metadata.uid = pool.uid();
-        delete_if_exists(&context.client, &object).await?;
+        outcome = outcome.and(delete_if_exists(&context.client, &object).await);
     }
+    outcome?;
     let names: Vec<String> = pools.iter().map(ResourceExt::name_any).collect();
     Ok((!names.is_empty())
         .then(|| format!("Waiting for NodePools to be deleted: {}", names.join(", "))))
@@ -123,11 +153,19 @@ async fn delete_control_plane(
 
 /// Deletes the workloads of the control plane, their pods and volumes. Returns whether some of them are left.
 async fn delete_workloads(context: &Context, namespace: &str) -> Result<bool, ReconcileError> {
-    delete_all::<Deployment>(context, namespace, None).await?;
-    delete_all::<StatefulSet>(context, namespace, None).await?;
-    let has_pods = delete_all::<Pod>(context, namespace, Some(GRACE_SECONDS)).await?;
-    let has_volumes = delete_all::<PersistentVolumeClaim>(context, namespace, None).await?;
-    Ok(has_pods || has_volumes)
+    let outcomes = [
+        // What makes pods goes first, and is not waited for.
+        delete_all::<Deployment>(context, namespace, None).await.map(|_| false),
+        delete_all::<StatefulSet>(context, namespace, None).await.map(|_| false),
+        delete_all::<Pod>(context, namespace, Some(GRACE_SECONDS)).await,
+        delete_all::<PersistentVolumeClaim>(context, namespace, None).await,
+    ];
+    any(outcomes)
+}
+
+/// Whether one of several is so, or the first failure.
+fn any<E>(outcomes: impl IntoIterator<Item = Result<bool, E>>) -> Result<bool, E> {
+    outcomes.into_iter().try_fold(false, |before, outcome| Ok(before | outcome?))
 }
 
 /// Deletes the components' objects of one kind. Returns whether there were any.
@@ -150,25 +188,19 @@ where
         .await
         .map_err(ReconcileError::reading(format!("{kind}s of namespace {namespace}")))?;
     let params = DeleteParams { grace_period_seconds, ..DeleteParams::background() };
+    // One that cannot be deleted does not keep the others.
+    let mut outcome = Ok(());
     for object in listed.items.iter().filter(|object| !is_ending(object, grace_period_seconds)) {
         let name = object.name_any();
-        match api.delete(&name, &params).await {
-            Ok(_) => {}
-            Err(error) if crate::error::is_not_found(&error) => {}
-            Err(source) => {
-                return Err(ApplyError::Request {
-                    action: "delete",
-                    object: crate::apply::ObjectName {
-                        kind: kind.into_owned(),
-                        namespace: namespace.to_owned(),
-                        name,
-                    },
-                    source: Box::new(source),
-                }
-                .into());
+        let deleted = match api.delete(&name, &params).await {
+            Err(error) if !is_not_found(&error) => {
+                Err(failed("delete", &reference::<K>(Some(namespace), &name), error))
             }
-        }
+            Ok(_) | Err(_) => Ok(()),
+        };
+        outcome = outcome.and(deleted);
     }
+    outcome?;
     Ok(!listed.items.is_empty())
 }
 
@@ -181,27 +213,4 @@ fn is_ending<K>(object: &PartialObjectMeta<K>, grace_period_seconds: Option<u32>
         (_, _) => true,
     };
     metadata.deletion_timestamp.is_some() && has_less
-}
-
-/// Deletes a kubeconfig of this cluster; a Secret of that name that someone else made stays.
-async fn delete_own_secret(
-    context: &Context,
-    namespace: &str,
-    secret: &str,
-    cluster: &str,
-) -> Result<(), ReconcileError> {
-    let api: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
-    let found = api
-        .get_metadata_opt(secret)
-        .await
-        .map_err(ReconcileError::reading(format!("Secret {namespace}/{secret}")))?;
-    let Some(found) = found else { return Ok(()) };
-    let is_own = found
-        .annotations()
-        .get(labels::HOSTED_CLUSTER)
-        .is_some_and(|owner| *owner == format!("{namespace}/{cluster}"));
-    if is_own {
-        delete_if_exists(&context.client, &reference::<Secret>(Some(namespace), secret)).await?;
-    }
-    Ok(())
 }

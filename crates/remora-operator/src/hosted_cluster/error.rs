@@ -3,6 +3,7 @@
 use remora_core::pki::IssueError;
 
 use crate::apply::ApplyError;
+use crate::error::is_conflict;
 use crate::hosted::HostedError;
 
 /// Why a pass over a HostedCluster did not come to its end.
@@ -78,6 +79,11 @@ impl ReconcileError {
             Self::MissingCredential { .. } => "MissingCredential",
             Self::Hosted(_) => "HostedClientFailed",
         }
+    }
+
+    /// Whether someone else was faster: what was read is no longer so, and nothing is wrong.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if is_conflict(source))
     }
 
     /// Makes the error of a failed read.

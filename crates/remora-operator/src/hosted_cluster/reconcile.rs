@@ -1,7 +1,5 @@
 //! One pass over a HostedCluster: observe, validate, plan, apply, report.
 
-use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,40 +9,30 @@ use kube::api::PostParams;
 use kube::runtime::controller::Action;
 use kube::{Api, Client, ResourceExt};
 use remora_api::HostedCluster;
-use remora_api::conditions::{HostedClusterConditionType, Reason};
-use remora_api::hosted_cluster::{AvailabilityPolicy, ReleaseStatus};
-use remora_api::labels;
-use remora_core::control_plane::{self, Availability, ControlPlane, namespace, services};
-use remora_core::endpoint::{Endpoint, Pending, Published};
-use remora_core::hosted::Addons;
-use remora_core::hosted_cluster_status::{Infrastructure, Problem, Releases, Report};
+use remora_api::conditions::Reason;
+use remora_api::hosted_cluster::ReleaseStatus;
+use remora_api::{labels, names};
+use remora_core::control_plane::{self, ControlPlane, namespace, services};
+use remora_core::endpoint::{Pending, Published};
+use remora_core::hosted_cluster_status::{Infrastructure, Problem, Releases, Report, Workloads};
 use remora_core::pause::Pause;
 use remora_core::release::{Images, Release};
 use remora_core::validate::{Fault, Settings, validate};
-use tokio::net::TcpStream;
 
-use super::credentials::Credentials;
 use super::error::ReconcileError;
 use super::observe::{self, Ownership};
 use super::release::ResolveError;
-use super::{credentials, deletion, identity, report};
+use super::serving::{await_published, is_available, look, look_at_own, serve, stand_by};
+use super::{credentials, deletion, identity, kubeconfigs, report};
 use crate::apply::{ApplyError, FIELD_MANAGER, failed, reference};
 use crate::context::Context;
 use crate::error::{chain, is_conflict};
-use crate::session::HostedClusterId;
 
 /// When something outside the watched objects has to change, it is looked at again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// How soon a namespace is looked at that someone else has just made.
 const CLAIM_AGAIN: Duration = Duration::from_millis(200);
-
-/// How long a published host name may take to be resolved.
-const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a published endpoint may refuse connections before its cluster is called available all the same.
-const PUBLISHED_TIME: Duration = Duration::from_secs(3);
-const PUBLISHED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest time between two looks at the certificates: a timer does not need to run for months.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
@@ -70,15 +58,72 @@ pub(super) async fn reconcile(
         return deletion::delete(&context, &live).await;
     }
     let pause = Pause::read(live.spec.paused_until.as_deref(), Timestamp::now());
-    let live =
-        if pause.is_paused() { live } else { identity::ensure(&context.client, live).await? };
     let mut report = Report::new(pause);
-    let result = pass(&context, &live, &mut report).await;
+    let (live, result) = match with_identity(&context, live.clone(), pause).await {
+        Ok(live) => {
+            let result = pass(&context, &live, &mut report).await;
+            (live, result)
+        }
+        Err(error) if error.is_conflict() => return Ok(Action::requeue(CLAIM_AGAIN)),
+        Err(error) => (live, Err(error)),
+    };
     if let Err(error) = &result {
-        report.failure = Some(chain(error));
+        note(&mut report, error);
+        if report.workloads.is_none() {
+            let control_plane_namespace = names::control_plane_namespace(&namespace, &name);
+            let looked = look_at_own(&context, &live, &control_plane_namespace, &mut report).await;
+            if let Err(error) = looked {
+                note(&mut report, &error);
+            }
+        }
     }
     report::write(&context, &live, &report).await?;
     result
+}
+
+/// The HostedCluster with its finalizer, infraID and clusterID; as it is while it is paused.
+async fn with_identity(
+    context: &Context,
+    live: HostedCluster,
+    pause: Pause,
+) -> Result<HostedCluster, ReconcileError> {
+    if pause.is_paused() { Ok(live) } else { identity::ensure(&context.client, live).await }
+}
+
+/// Puts a failure into the report, once.
+fn note(report: &mut Report, error: &ReconcileError) {
+    let told = chain(error);
+    if !report.failures.contains(&told) {
+        report.failures.push(told);
+    }
+}
+
+/// The first failure of a pass whose other steps go on.
+#[derive(Default)]
+struct First(Option<ReconcileError>);
+
+impl First {
+    /// Takes what a step has brought; a failure goes into the report.
+    fn step<T, E: Into<ReconcileError>>(
+        &mut self,
+        report: &mut Report,
+        result: Result<T, E>,
+    ) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let error = error.into();
+                note(report, &error);
+                self.0.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// Ends the pass.
+    fn or(self, action: Action) -> Result<Action, ReconcileError> {
+        self.0.map_or(Ok(action), Err)
+    }
 }
 
 /// Goes on until something is missing; `report` says how far.
@@ -91,14 +136,17 @@ async fn pass(
     report.settings =
         settings.as_ref().map(|settings| settings.unused.clone()).map_err(Clone::clone);
     let namespace = live.namespace().unwrap_or_default();
-    let control_plane_namespace =
-        remora_api::names::control_plane_namespace(&namespace, &live.name_any());
-    if let Pause::Until(time) = report.pause {
-        look(context, &control_plane_namespace, report).await?;
-        return Ok(Action::requeue(until(time)));
+    let control_plane_namespace = names::control_plane_namespace(&namespace, &live.name_any());
+    if report.pause.is_paused() {
+        // What is inside the hosted cluster is this cluster's too: nothing of it is applied.
+        stand_by(context, live, &control_plane_namespace, Some(Vec::new()), report).await?;
+        return Ok(match report.pause {
+            Pause::Until(time) => Action::requeue(until(time)),
+            Pause::Indefinite | Pause::Active | Pause::Invalid => Action::await_change(),
+        });
     }
-    let (Ok(settings), false) = (settings, report.pause.is_paused()) else {
-        look(context, &control_plane_namespace, report).await?;
+    let Ok(settings) = settings else {
+        stand_by(context, live, &control_plane_namespace, None, report).await?;
         return Ok(Action::await_change());
     };
     let owner = format!("{namespace}/{}", live.name_any());
@@ -109,11 +157,14 @@ async fn pass(
             // What an earlier HostedCluster of this name left goes first; the namespace's end wakes us.
             let message = format!("Namespace {control_plane_namespace} is still being deleted");
             report.infrastructure = pending(Reason::WaitingOnInfrastructureReady, message);
+            look(context, &control_plane_namespace, report).await?;
             return Ok(Action::requeue(LOOK_AGAIN));
         }
         Ownership::Foreign { owner } => {
             let fault = foreign_namespace(&control_plane_namespace, owner.clone());
             report.settings = Err(vec![fault]);
+            // Whatever runs there is not this cluster's.
+            report.workloads = Some(Workloads::default());
             return Ok(Action::await_change());
         }
     }
@@ -124,7 +175,7 @@ async fn pass(
         }
         Err(error) => {
             report.release = Some(Err(Problem { reason: error.reason(), message: chain(&error) }));
-            look(context, &control_plane_namespace, report).await?;
+            stand_by(context, live, &control_plane_namespace, None, report).await?;
             return Ok(Action::requeue(LOOK_AGAIN));
         }
     };
@@ -168,44 +219,63 @@ async fn apply(
     let pod_security =
         live.annotations().get(labels::POD_SECURITY_OVERRIDE).map_or(POD_SECURITY, String::as_str);
     let namespace = namespace::namespace(&control_plane.namespace, &owner, pod_security);
-    context.applied.apply_all(&context.client, &[namespace]).await?;
-    let published = match publish(context, &control_plane).await? {
+    let mut first = First::default();
+    first.step(report, context.applied.apply_all(&context.client, &[namespace]).await);
+    let published = match publish(context, &control_plane, &mut first, report).await? {
         Ok(published) => published,
         Err(problem) => {
             report.infrastructure = Infrastructure::Pending(problem);
-            look(context, &control_plane.namespace, report).await?;
-            return Ok(Action::requeue(LOOK_AGAIN));
+            stand_by(context, live, &control_plane.namespace, None, report).await?;
+            return first.or(Action::requeue(LOOK_AGAIN));
         }
     };
+    report.infrastructure = Infrastructure::Ready(published.clone());
     let credentials =
         credentials::ensure(context, &control_plane, &published, Timestamp::now()).await?;
-    report.has_kubeconfig = true;
+    let users = kubeconfigs::write(context, live, credentials.user_kubeconfigs.clone()).await;
+    let is_refused = match first.step(report, users) {
+        Some(written) => {
+            report.kubeconfigs = Some(written.kubeconfigs);
+            let is_refused = !written.faults.is_empty();
+            if is_refused {
+                report.settings = Err(written.faults);
+            }
+            is_refused
+        }
+        None => false,
+    };
     control_plane.secret_hashes = credentials.hashes.clone();
     let objects = control_plane::objects(&control_plane);
-    context.applied.apply_all(&context.client, &objects).await?;
-    report.infrastructure = Infrastructure::Ready(published.clone());
-    look(context, &control_plane.namespace, report).await?;
+    first.step(report, context.applied.apply_all(&context.client, &objects).await);
+    let mut workloads = look(context, &control_plane.namespace, report).await?;
     let renewal = credentials.renew_at.map(until);
-    if report.workloads.is_api_available() || report.workloads.has_clients() {
+    if workloads.is_api_available() || workloads.has_clients() {
         let clients = control_plane::client_objects(&control_plane);
-        if context.applied.apply_all(&context.client, &clients).await? > 0 {
-            look(context, &control_plane.namespace, report).await?;
+        let sent = context.applied.apply_all(&context.client, &clients).await;
+        if first.step(report, sent).is_some_and(|sent| sent > 0) {
+            workloads = look(context, &control_plane.namespace, report).await?;
         }
     }
-    if report.workloads.is_api_available() {
+    if workloads.is_api_available() {
         let api = published.api.clone();
-        serve(context, live, &control_plane, cluster_release, published, credentials).await?;
+        let served =
+            serve(context, live, &control_plane, cluster_release, published, credentials).await;
+        first.step(report, served);
         if !is_available(live) {
             await_published(&api).await;
         }
     }
-    Ok(renewal.map_or_else(Action::await_change, Action::requeue))
+    // The Secret in the way is not watched.
+    let again = if is_refused { Some(LOOK_AGAIN) } else { renewal };
+    first.or(again.map_or_else(Action::await_change, Action::requeue))
 }
 
 /// Applies the published Services and finds out where they lead.
 async fn publish(
     context: &Context,
     control_plane: &ControlPlane,
+    first: &mut First,
+    report: &mut Report,
 ) -> Result<Result<Published, Problem>, ReconcileError> {
     let objects = services::published(control_plane);
     match context.applied.apply_all(&context.client, &objects).await {
@@ -218,7 +288,10 @@ async fn publish(
             );
             return Ok(Err(Problem { reason: Reason::InfraStatusFailure, message }));
         }
-        Err(error) => return Err(error.into()),
+        // They may be there from an earlier pass.
+        failed @ Err(_) => {
+            first.step(report, failed);
+        }
     }
     let found = observe::published(&context.client, control_plane).await?;
     Ok(found.map_err(|pending| Problem {
@@ -228,101 +301,6 @@ async fn publish(
         },
         message: pending.to_string(),
     }))
-}
-
-/// Keeps a session with the hosted API server, and tells it what to apply there.
-async fn serve(
-    context: &Arc<Context>,
-    live: &HostedCluster,
-    control_plane: &ControlPlane,
-    cluster_release: &Release,
-    published: Published,
-    credentials: Credentials,
-) -> Result<(), ReconcileError> {
-    let namespace = &control_plane.namespace;
-    let Ok(images) = cluster_release.images() else { return Ok(()) };
-    let kubeconfig = remora_api::names::SERVICE_NETWORK_ADMIN_KUBECONFIG;
-    let kubeconfig_hash = credentials.hashes.get(kubeconfig).cloned().unwrap_or_default();
-    context.hosted.observe(namespace, &kubeconfig_hash);
-    let client = context.hosted.client(namespace).await?;
-    let api_addresses = addresses(&published.api).await;
-    let addons = remora_core::hosted::objects(&Addons {
-        images,
-        networks: control_plane.networks.clone(),
-        published,
-        api_addresses,
-        availability: match live.spec.infrastructure_availability_policy {
-            AvailabilityPolicy::SingleReplica => Availability::SingleReplica,
-            AvailabilityPolicy::HighlyAvailable => Availability::HighlyAvailable,
-        },
-        authority: credentials.authority,
-        konnectivity_agent: credentials.konnectivity_agent,
-    });
-    let id = HostedClusterId {
-        namespace: control_plane.hosted_cluster_namespace.clone(),
-        name: control_plane.hosted_cluster_name.clone(),
-        uid: control_plane.hosted_cluster_uid.clone(),
-        infra_id: control_plane.infra_id.clone(),
-    };
-    context.sessions.ensure(context, &id, namespace, (client, kubeconfig_hash), addons);
-    Ok(())
-}
-
-/// Tells whether users have been told that the cluster is available.
-fn is_available(live: &HostedCluster) -> bool {
-    let conditions = live.status.iter().flat_map(|status| &status.conditions);
-    let type_ = HostedClusterConditionType::Available.as_str();
-    conditions.into_iter().any(|condition| condition.type_ == type_ && condition.status == "True")
-}
-
-/// Gives the published endpoint a moment to take connections: the hosting nodes open a Service's port shortly after its
-/// pod is ready, and whoever waits for the cluster to be available connects at once. An answer other than a refusal
-/// says nothing about where users are.
-async fn await_published(endpoint: &Endpoint) {
-    let refused = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
-    let connected = async {
-        let mut pause = tokio::time::interval(PUBLISHED_PAUSE);
-        loop {
-            pause.tick().await;
-            let attempt = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
-            if !attempt.is_err_and(|error| refused(&error)) {
-                return;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(PUBLISHED_TIME, connected).await;
-}
-
-/// The addresses of an endpoint: its own, or what its name resolves to.
-async fn addresses(endpoint: &Endpoint) -> Vec<IpAddr> {
-    if let Ok(address) = endpoint.host.parse() {
-        return vec![address];
-    }
-    let lookup = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port));
-    let found = match tokio::time::timeout(RESOLVE_TIMEOUT, lookup).await {
-        Ok(Ok(found)) => found.map(|address| address.ip()).collect::<Vec<_>>(),
-        Ok(Err(error)) => {
-            tracing::warn!(host = %endpoint.host, %error, "cannot resolve the published API host");
-            Vec::new()
-        }
-        Err(_) => {
-            tracing::warn!(host = %endpoint.host, "cannot resolve the published API host in time");
-            Vec::new()
-        }
-    };
-    let mut addresses = found;
-    addresses.sort_unstable();
-    addresses.dedup();
-    addresses
-}
-
-async fn look(
-    context: &Context,
-    namespace: &str,
-    report: &mut Report,
-) -> Result<(), ReconcileError> {
-    report.workloads = observe::workloads(&context.client, namespace).await?;
-    Ok(())
 }
 
 /// Resolves the releases of the cluster and of its control plane, and the control plane's images.

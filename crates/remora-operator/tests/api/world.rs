@@ -84,7 +84,7 @@ impl World {
         let context = self.operator.context.clone();
         let open = async move {
             let client = (hosted.client().await?, "1".to_owned());
-            context.sessions.ensure(&context, &id, &control_plane, client, Vec::new());
+            context.sessions.ensure(&context, &id, &control_plane, client, Some(Vec::new()));
             anyhow::Ok(())
         };
         self.operator.run(open).await?

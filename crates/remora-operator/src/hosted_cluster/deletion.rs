@@ -2,13 +2,17 @@
 //!
 //! ```text
 //!  NodePools deleted, awaited ──> session ended ──> workloads, pods and volumes deleted, awaited
-//!    ──> namespace deleted, awaited ──> admin kubeconfigs deleted ──> finalizer dropped
+//!    ──> namespace deleted, or emptied where it shall stay, awaited ──> admin kubeconfigs deleted ──> finalizer dropped
 //! ```
 
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta};
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
@@ -135,7 +139,6 @@ async fn delete_control_plane(
     match observe::ownership(&context.client, control_plane_namespace, &owner).await? {
         Ownership::Absent | Ownership::Foreign { .. } => Ok(None),
         Ownership::Terminating => Ok(awaited),
-        Ownership::Own if keeps => Ok(None),
         Ownership::Own => {
             // These first: the namespace's own deletion would give each pod its full time to end, and look again only
             // seconds later.
@@ -143,6 +146,12 @@ async fn delete_control_plane(
                 return Ok(Some(
                     "Waiting for the control plane's pods and volumes to go".to_owned(),
                 ));
+            }
+            if keeps {
+                let is_left = delete_the_rest(context, control_plane_namespace).await?;
+                return Ok(is_left.then(|| {
+                    "Waiting for the control plane's Services, Secrets and rules to go".to_owned()
+                }));
             }
             let namespace = reference::<Namespace>(None, control_plane_namespace);
             delete_if_exists(&context.client, &namespace).await?;
@@ -159,6 +168,18 @@ async fn delete_workloads(context: &Context, namespace: &str) -> Result<bool, Re
         delete_all::<StatefulSet>(context, namespace, None).await.map(|_| false),
         delete_all::<Pod>(context, namespace, Some(GRACE_SECONDS)).await,
         delete_all::<PersistentVolumeClaim>(context, namespace, None).await,
+    ];
+    any(outcomes)
+}
+
+/// Deletes what is left of the control plane in a namespace that stays. Returns whether some of it is left.
+async fn delete_the_rest(context: &Context, namespace: &str) -> Result<bool, ReconcileError> {
+    let outcomes = [
+        delete_all::<Service>(context, namespace, None).await,
+        delete_all::<Secret>(context, namespace, None).await,
+        delete_all::<ConfigMap>(context, namespace, None).await,
+        delete_all::<PodDisruptionBudget>(context, namespace, None).await,
+        delete_all::<NetworkPolicy>(context, namespace, None).await,
     ];
     any(outcomes)
 }

@@ -6,6 +6,7 @@ mod exposure_policies;
 mod exposures;
 mod failures;
 mod hosted_clusters;
+mod kept_namespaces;
 mod kills;
 mod kubeconfigs;
 mod load_balancers;

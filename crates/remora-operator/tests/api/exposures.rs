@@ -17,7 +17,7 @@ use crate::world::{
 
 impl Reef {
     /// A Service of the hosted cluster, in the namespace that has the test's name.
-    async fn hosted_service(&self, spec: Value) -> anyhow::Result<()> {
+    pub(crate) async fn hosted_service(&self, spec: Value) -> anyhow::Result<()> {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.namespace } });
         apply(&self.hosted, &namespace).await?;
         let service = json!({
@@ -30,7 +30,11 @@ impl Reef {
         Ok(())
     }
 
-    async fn expose(&self, name: &str, spec: Value) -> anyhow::Result<Api<DynamicObject>> {
+    pub(crate) async fn expose(
+        &self,
+        name: &str,
+        spec: Value,
+    ) -> anyhow::Result<Api<DynamicObject>> {
         let mut patch = json!({
             "metadata": { "name": name, "namespace": self.namespace },
             "spec": { "service": { "namespace": self.namespace, "name": "web" } },
@@ -56,7 +60,7 @@ fn exposures(client: &Client, namespace: &str) -> Api<DynamicObject> {
     api(client, "remora.dev/v1alpha1", "ServiceExposure", namespace)
 }
 
-fn node_ports(ports: &[(&str, i32, i32)]) -> Value {
+pub(crate) fn node_ports(ports: &[(&str, i32, i32)]) -> Value {
     let ports: Vec<_> = ports
         .iter()
         .map(|(name, port, node_port)| json!({ "name": name, "port": port, "nodePort": node_port }))

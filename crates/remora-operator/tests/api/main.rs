@@ -14,6 +14,7 @@ mod node_pools;
 mod operator;
 mod pause;
 mod rollouts;
+mod settled;
 mod signing_requests;
 mod stand_ins;
 mod world;

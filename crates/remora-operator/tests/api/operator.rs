@@ -93,9 +93,14 @@ pub(crate) async fn install(hosting: &ApiServer) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The operator as API servers know it.
+pub(crate) fn user() -> String {
+    format!("system:serviceaccount:{}:{}", install::NAMESPACE, install::OPERATOR)
+}
+
 /// The client that the operator's pod would have.
 async fn own_client(hosting: &ApiServer) -> anyhow::Result<Client> {
-    let user = format!("system:serviceaccount:{}:{}", install::NAMESPACE, install::OPERATOR);
+    let user = user();
     let namespace_group = format!("system:serviceaccounts:{}", install::NAMESPACE);
     let groups = ["system:serviceaccounts", &namespace_group, "system:authenticated"];
     hosting.client_as(&user, &groups).await

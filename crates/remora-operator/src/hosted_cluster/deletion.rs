@@ -176,6 +176,7 @@ async fn delete_workloads(context: &Context, namespace: &str) -> Result<bool, Re
 async fn delete_the_rest(context: &Context, namespace: &str) -> Result<bool, ReconcileError> {
     let outcomes = [
         delete_all::<Service>(context, namespace, None).await,
+        delete_labelled::<Service>(context, namespace, labels::TENANT_SERVICE_NAME, None).await,
         delete_all::<Secret>(context, namespace, None).await,
         delete_all::<ConfigMap>(context, namespace, None).await,
         delete_all::<PodDisruptionBudget>(context, namespace, None).await,
@@ -201,11 +202,28 @@ where
         + std::fmt::Debug
         + serde::de::DeserializeOwned,
 {
+    let label = labels::CONTROL_PLANE_COMPONENT;
+    delete_labelled::<K>(context, namespace, label, grace_period_seconds).await
+}
+
+/// Deletes the objects of one kind that have a label. Returns whether there were any.
+async fn delete_labelled<K>(
+    context: &Context,
+    namespace: &str,
+    label: &str,
+    grace_period_seconds: Option<u32>,
+) -> Result<bool, ReconcileError>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
     let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
-    let of_components = ListParams::default().labels(labels::CONTROL_PLANE_COMPONENT);
+    let labelled = ListParams::default().labels(label);
     let kind = K::kind(&());
     let listed = api
-        .list_metadata(&of_components)
+        .list_metadata(&labelled)
         .await
         .map_err(ReconcileError::reading(format!("{kind}s of namespace {namespace}")))?;
     let params = DeleteParams { grace_period_seconds, ..DeleteParams::background() };

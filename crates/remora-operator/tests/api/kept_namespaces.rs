@@ -20,6 +20,15 @@ async fn a_namespace_that_shall_stay_is_emptied_of_the_control_plane() -> anyhow
         "metadata": { "name": "own", "namespace": control_plane("kept") },
     });
     apply(&made.client, &own).await?;
+    let load_balancer = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "a0123", "namespace": control_plane("kept"),
+            "labels": { "cluster.x-k8s.io/tenant-service-name": "web" },
+        },
+        "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] },
+    });
+    apply(&made.client, &load_balancer).await?;
     made.clusters.delete("reef", &DeleteParams::default()).await?;
     wait_until_gone(&made.clusters, "reef").await?;
     let namespace = api(&made.client, "v1", "Namespace", "").get(&control_plane("kept")).await?;
@@ -40,6 +49,7 @@ async fn a_namespace_that_shall_stay_is_emptied_of_the_control_plane() -> anyhow
         let left = made.inside(api_version, kind).list(&of_components).await?;
         assert!(left.items.is_empty(), "{kind}: {:?}", left.items);
     }
+    assert!(made.inside("v1", "Service").get_opt("a0123").await?.is_none());
     assert!(made.inside("v1", "ConfigMap").get_opt("own").await?.is_some());
     Ok(())
 }

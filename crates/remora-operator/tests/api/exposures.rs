@@ -118,7 +118,7 @@ async fn an_exposure_of_a_missing_service_is_refused_until_the_service_comes() -
         "{message}"
     );
 
-    reef.hosted_service(node_ports(&[("http", 8080, 31101)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30001)])).await?;
     wait_for_condition(&api, "shop", ("Accepted", "True", "AsExpected")).await?;
     Ok(())
 }
@@ -126,7 +126,7 @@ async fn an_exposure_of_a_missing_service_is_refused_until_the_service_comes() -
 #[tokio::test]
 async fn a_port_that_the_service_lacks_is_refused() -> anyhow::Result<()> {
     let reef = Reef::make("no-port").await?;
-    reef.hosted_service(node_ports(&[("http", 8080, 31111), ("https", 8443, 31112)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30011), ("https", 8443, 30012)])).await?;
     let api =
         reef.expose("shop", json!({ "ports": [{ "port": "http" }, { "port": 9090 }] })).await?;
     let message = wait_for_condition(&api, "shop", ("Accepted", "False", "PortNotFound")).await?;
@@ -142,22 +142,22 @@ async fn a_port_that_the_service_lacks_is_refused() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_taken_node_port_is_refused_by_number_and_replaced_by_preference() -> anyhow::Result<()> {
     let reef = Reef::make("port-taken").await?;
-    reef.hosted_service(node_ports(&[("http", 8080, 31121)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30021)])).await?;
     let other = json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": { "name": "other", "namespace": "port-taken" },
-        "spec": { "type": "NodePort", "ports": [{ "port": 80, "nodePort": 31121 }] },
+        "spec": { "type": "NodePort", "ports": [{ "port": 80, "nodePort": 30021 }] },
     });
     apply(&reef.hosting, &other).await?;
 
-    let ports = json!({ "ports": [{ "port": 8080, "nodePort": 31121 }] });
+    let ports = json!({ "ports": [{ "port": 8080, "nodePort": 30021 }] });
     let api = reef.expose("strict", ports).await?;
     let message =
         wait_for_condition(&api, "strict", ("Accepted", "False", "NodePortTaken")).await?;
     assert!(
         message.starts_with(
-            "spec.ports[0].nodePort: node port 31121 of the hosting cluster is in use by Service port-taken/other"
+            "spec.ports[0].nodePort: node port 30021 of the hosting cluster is in use by Service port-taken/other"
         ),
         "{message}"
     );
@@ -166,7 +166,7 @@ async fn a_taken_node_port_is_refused_by_number_and_replaced_by_preference() -> 
     eventually("a substitute", DEADLINE, async || {
         let ports = reef.node_ports("easy").await?;
         anyhow::ensure!(ports.len() == 1, "{ports:?}");
-        assert!(ports.iter().all(|(port, node_port)| *port == 8080 && *node_port != Some(31121)));
+        assert!(ports.iter().all(|(port, node_port)| *port == 8080 && *node_port != Some(30021)));
         Ok(())
     })
     .await?;
@@ -176,14 +176,14 @@ async fn a_taken_node_port_is_refused_by_number_and_replaced_by_preference() -> 
     let services: Api<Service> = Api::namespaced(reef.hosting.clone(), "port-taken");
     services.delete("other", &DeleteParams::default()).await?;
     wait_for_condition(&api, "strict", ("Programmed", "True", "AsExpected")).await?;
-    assert_eq!(reef.node_ports("strict").await?, [(8080, Some(31121))]);
+    assert_eq!(reef.node_ports("strict").await?, [(8080, Some(30021))]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_node_port_out_of_range_is_refused() -> anyhow::Result<()> {
     let reef = Reef::make("out-of-range").await?;
-    reef.hosted_service(node_ports(&[("http", 8080, 31131)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30031)])).await?;
     let ports = json!({ "ports": [{ "port": 8080, "nodePort": 8080 }] });
     let api = reef.expose("shop", ports).await?;
     let message =
@@ -195,7 +195,7 @@ async fn a_node_port_out_of_range_is_refused() -> anyhow::Result<()> {
 #[tokio::test]
 async fn an_exposure_of_a_missing_node_pool_is_refused() -> anyhow::Result<()> {
     let reef = Reef::make("no-pool").await?;
-    reef.hosted_service(node_ports(&[("http", 8080, 31141)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30041)])).await?;
     let api = reef.expose("shop", json!({ "nodePools": ["depths"] })).await?;
     let message =
         wait_for_condition(&api, "shop", ("Accepted", "False", "NodePoolNotFound")).await?;
@@ -210,7 +210,7 @@ async fn an_exposure_of_a_missing_node_pool_is_refused() -> anyhow::Result<()> {
 async fn an_exposure_selects_the_machines_and_lists_every_address() -> anyhow::Result<()> {
     let reef = Reef::make("reached").await?;
     host(&reef.hosting, "reached-1", "127.0.0.1").await?;
-    reef.hosted_service(node_ports(&[("http", 8080, 31151)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30051)])).await?;
     let api = reef.expose("shop", json!({})).await?;
     wait_for_condition(&api, "shop", ("Programmed", "True", "AsExpected")).await?;
     let message = wait_for_condition(&api, "shop", ("Reachable", "False", "NoEndpoints")).await?;
@@ -223,10 +223,10 @@ async fn an_exposure_selects_the_machines_and_lists_every_address() -> anyhow::R
         json!(spec.selector),
         json!({ "cluster.x-k8s.io/cluster-name": INFRA_ID, "cluster.x-k8s.io/role": "worker" })
     );
-    assert_eq!(reef.node_ports("shop").await?, [(8080, Some(31151))]);
+    assert_eq!(reef.node_ports("shop").await?, [(8080, Some(30051))]);
 
     // What kube-proxy would do with connections to the node port, this listener does.
-    let listener = TcpListener::bind("127.0.0.1:31151").await?;
+    let listener = TcpListener::bind("127.0.0.1:30051").await?;
     let answering = tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
             drop(connection);
@@ -245,7 +245,7 @@ async fn an_exposure_selects_the_machines_and_lists_every_address() -> anyhow::R
     assert_eq!(
         own,
         Some(json!({
-            "address": "127.0.0.1", "port": 31151, "servicePort": 8080, "targetPort": 31151,
+            "address": "127.0.0.1", "port": 30051, "servicePort": 8080, "targetPort": 30051,
             "protocol": "TCP", "name": "http",
         }))
     );
@@ -255,15 +255,15 @@ async fn an_exposure_selects_the_machines_and_lists_every_address() -> anyhow::R
 #[tokio::test]
 async fn an_exposure_follows_its_service_and_leaves_nothing() -> anyhow::Result<()> {
     let reef = Reef::make("follows").await?;
-    reef.hosted_service(node_ports(&[("http", 8080, 31161)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30071)])).await?;
     let api = reef.expose("shop", json!({})).await?;
     wait_for_condition(&api, "shop", ("Programmed", "True", "AsExpected")).await?;
-    assert_eq!(reef.node_ports("shop").await?, [(8080, Some(31161))]);
+    assert_eq!(reef.node_ports("shop").await?, [(8080, Some(30071))]);
 
-    reef.hosted_service(node_ports(&[("http", 8080, 31161), ("https", 8443, 31162)])).await?;
+    reef.hosted_service(node_ports(&[("http", 8080, 30071), ("https", 8443, 30072)])).await?;
     eventually("the second port", DEADLINE, async || {
         let ports = reef.node_ports("shop").await?;
-        anyhow::ensure!(ports == [(8080, Some(31161)), (8443, Some(31162))], "{ports:?}");
+        anyhow::ensure!(ports == [(8080, Some(30071)), (8443, Some(30072))], "{ports:?}");
         Ok(())
     })
     .await?;

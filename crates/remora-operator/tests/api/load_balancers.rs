@@ -23,8 +23,8 @@ static SERVERS: LazyLock<Result<[ApiServer; 2], String>> = LazyLock::new(|| {
 });
 static REEFS: OnceCell<()> = OnceCell::const_new();
 
-const FIRST: &str = "balanced";
-const SECOND: &str = "balanced-too";
+const FIRST: &str = "spread";
+const SECOND: &str = "spread-too";
 const CONDITION: &str = "remora.dev/LoadBalancer";
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 

@@ -70,7 +70,7 @@ fn objects(manifest: &str, images: &Images<'_>) -> Result<Vec<Value>, String> {
             .ok_or_else(|| format!("it has no {kind} {name} with a container"))?;
         container["image"] = image.into();
         container["command"] = json!([program]);
-        container["resources"] = json!({"requests": {"cpu": "5m", "memory": "40Mi"}});
+        container["resources"] = json!({"requests": {"cpu": "5m", "memory": "64Mi"}});
     }
     Ok(objects)
 }
@@ -117,7 +117,7 @@ spec: {template: {spec: {containers: [{name: speaker, image: elsewhere, args: [-
         let container = |index: usize| {
             objects[index].pointer("/spec/template/spec/containers/0").cloned().unwrap()
         };
-        let resources = json!({"requests": {"cpu": "5m", "memory": "40Mi"}});
+        let resources = json!({"requests": {"cpu": "5m", "memory": "64Mi"}});
         assert_eq!(objects.len(), 3);
         assert_eq!(
             container(1),

@@ -3,12 +3,31 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+/// Longest text of a patch, in bytes.
+const TEXT_LIMIT: usize = 64 * 1024;
+/// Most operations of a patch.
+const OPERATIONS_LIMIT: usize = 256;
+/// Most that a patch may put into a VirtualMachine, in bytes of JSON or so: `copy` could double it with every operation.
+const GROWTH_LIMIT: usize = 256 * 1024;
+/// Deepest that a patch may nest: whoever reads the object does it by recursion.
+const DEPTH_LIMIT: usize = 64;
+
 /// A patch cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// The annotation is no JSON patch.
     #[error("the JSON patch cannot be read: {0}")]
     Unreadable(String),
+    /// It is longer than anybody needs.
+    #[error("the JSON patch has {found} {unit}: {limit} are allowed; make it shorter")]
+    TooLong {
+        /// How many there are.
+        found: usize,
+        /// Of what.
+        unit: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
     /// One operation does not fit the object.
     #[error(
         "operation {index} of the JSON patch ({operation} {path:?}) does not fit the VirtualMachine: {why}"
@@ -70,9 +89,10 @@ pub fn check_patch(text: &str) -> Result<(), PatchError> {
 
 /// Applies a patch. Unlike RFC 6902, `add` makes the objects on its way that do not exist.
 pub(super) fn apply_patch(target: &mut Value, text: &str) -> Result<(), PatchError> {
+    let mut room = GROWTH_LIMIT;
     for (index, operation) in parse(text)?.into_iter().enumerate() {
         let (name, path) = (operation.name(), operation.path().to_owned());
-        carry_out(target, operation).map_err(|why| PatchError::DoesNotFit {
+        carry_out(target, operation, &mut room).map_err(|why| PatchError::DoesNotFit {
             index,
             operation: name,
             path,
@@ -83,23 +103,75 @@ pub(super) fn apply_patch(target: &mut Value, text: &str) -> Result<(), PatchErr
 }
 
 fn parse(text: &str) -> Result<Vec<Operation>, PatchError> {
-    serde_json::from_str(text).map_err(|error| PatchError::Unreadable(error.to_string()))
+    bounded(text.len(), "bytes", TEXT_LIMIT)?;
+    let operations: Vec<Operation> =
+        serde_json::from_str(text).map_err(|error| PatchError::Unreadable(error.to_string()))?;
+    bounded(operations.len(), "operations", OPERATIONS_LIMIT)?;
+    Ok(operations)
 }
 
-fn carry_out(target: &mut Value, operation: Operation) -> Result<(), &'static str> {
+fn bounded(found: usize, unit: &'static str, limit: usize) -> Result<(), PatchError> {
+    if found > limit { Err(PatchError::TooLong { found, unit, limit }) } else { Ok(()) }
+}
+
+/// Takes what a value needs from the room that is left, and refuses one that would lie too deep.
+fn make_room(room: &mut usize, path: &str, value: &Value) -> Result<(), &'static str> {
+    let path_depth = path.matches('/').count();
+    if path_depth + depth(value) > DEPTH_LIMIT {
+        return Err("it would be nested too deep");
+    }
+    *room = room
+        .checked_sub(path.len() + weight(value))
+        .ok_or("the VirtualMachine would become too large")?;
+    Ok(())
+}
+
+/// How deep a value is nested.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// How large a value is, in bytes or so.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 2 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>()
+        }
+        Value::String(text) => 2 + text.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+    }
+}
+
+fn carry_out(
+    target: &mut Value,
+    operation: Operation,
+    room: &mut usize,
+) -> Result<(), &'static str> {
     match operation {
-        Operation::Add { path, value } => add(target, &path, value),
+        Operation::Add { path, value } => {
+            make_room(room, &path, &value)?;
+            add(target, &path, value)
+        }
         Operation::Remove { path } => remove(target, &path).map(|_| ()),
         Operation::Replace { path, value } => {
+            make_room(room, &path, &value)?;
             *target.pointer_mut(&path).ok_or("there is nothing at this path")? = value;
             Ok(())
         }
         Operation::Move { from, path } => {
             let value = remove(target, &from)?;
+            make_room(room, &path, &value)?;
             add(target, &path, value)
         }
         Operation::Copy { from, path } => {
-            let value = target.pointer(&from).cloned().ok_or("there is nothing to copy")?;
+            let value = target.pointer(&from).ok_or("there is nothing to copy")?;
+            make_room(room, &path, value)?;
+            let value = value.clone();
             add(target, &path, value)
         }
         Operation::Test { path, value } => match target.pointer(&path) {
@@ -223,5 +295,33 @@ mod tests {
         ] {
             assert!(matches!(check_patch(text), Err(PatchError::Unreadable(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn when_a_patch_would_grow_or_nest_without_bound_it_is_refused() {
+        let operations = |one: &str, count| format!("[{}]", vec![one; count].join(","));
+        let too_long = check_patch(&operations(r#"{"op":"remove","path":"/a"}"#, 257)).unwrap_err();
+        assert_eq!(
+            too_long.to_string(),
+            "the JSON patch has 257 operations: 256 are allowed; make it shorter"
+        );
+        let text = format!(r#"[{{"op":"add","path":"/a","value":"{}"}}]"#, "x".repeat(TEXT_LIMIT));
+        assert!(matches!(check_patch(&text), Err(PatchError::TooLong { unit: "bytes", .. })));
+
+        let doubling = operations(r#"{"op":"copy","from":"/spec","path":"/spec/a"}"#, 70);
+        let deep = format!(r#"[{{"op":"add","path":"{}","value":1}}]"#, "/a".repeat(65));
+        let wide = format!(
+            r#"[{{"op":"add","path":"/spec/x","value":"{}"}},{}"#,
+            "x".repeat(2000),
+            operations(r#"{"op":"copy","from":"/spec/x","path":"/spec/list/-"}"#, 200)
+                .trim_start_matches('[')
+        );
+        let why = |text: &str| match patched(text).unwrap_err() {
+            PatchError::DoesNotFit { why, .. } => why,
+            other => panic!("{other}"),
+        };
+        assert_eq!(why(&deep), "it would be nested too deep");
+        assert_eq!(why(&doubling), "it would be nested too deep");
+        assert_eq!(why(&wide), "the VirtualMachine would become too large");
     }
 }

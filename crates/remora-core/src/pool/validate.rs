@@ -13,6 +13,9 @@ use super::json_patch::check_patch;
 use super::name::POOL_NAME_LIMIT;
 use super::plan::Replacement;
 
+/// Most host devices of one machine: each is an entry of its own in the VirtualMachine, and a PCI slot.
+const HOST_DEVICES_LIMIT: i64 = 256;
+
 /// Something in the spec that cannot be carried out. Machines are neither made nor removed until it is put right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -138,6 +141,20 @@ fn check_platform(spec: &NodePoolSpec, problems: &mut Vec<Problem>) {
     }
     if let Some(kubevirt) = &spec.platform.kubevirt {
         check_networks(kubevirt, problems);
+        check_host_devices(kubevirt, problems);
+    }
+}
+
+fn check_host_devices(kubevirt: &KubevirtNodePoolPlatform, problems: &mut Vec<Problem>) {
+    let asked: i64 = kubevirt.host_devices.iter().map(|device| i64::from(device.count)).sum();
+    if asked > HOST_DEVICES_LIMIT {
+        problems.push(invalid(
+            NodePoolConditionType::ValidMachineConfig,
+            format!(
+                "spec.platform.kubevirt.hostDevices asks for {asked} devices for each machine: at most \
+                 {HOST_DEVICES_LIMIT} are possible; lower the counts"
+            ),
+        ));
     }
 }
 

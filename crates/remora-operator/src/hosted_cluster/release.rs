@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context as Poller, Poll};
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
@@ -17,6 +19,7 @@ use remora_api::conditions::Reason;
 use remora_api::names;
 use remora_core::release::docker_config::{self, Credentials, DockerConfigError};
 use remora_core::release::{IMAGE_REFERENCES, RELEASE_METADATA, Release, ReleaseError};
+use tokio::io::AsyncWrite;
 
 /// How long a release image may take to be read.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,6 +29,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Largest layer, packed or unpacked, that is looked into: a release's own layer has some kilobytes.
 const MAX_LAYER_BYTES: u64 = 32 * 1024 * 1024;
+/// Largest of the two files that make a release: OpenShift's have some hundred kilobytes.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// Most layers that are looked into, the last ones first.
+const MAX_LAYERS: usize = 16;
+/// Most memory that a Zstandard layer may ask for to be unpacked, as a power of two (RFC 8878, window size).
+const ZSTD_WINDOW_LOG: u32 = 24;
 
 /// How a gzip file begins (RFC 1952), and a Zstandard one (RFC 8878).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -241,10 +250,11 @@ impl Releases {
         let (manifest, _) = registry.pull_image_manifest(reference, &auth).await.map_err(failed)?;
         let mut files = Files::default();
         // The last layer wins, as in any image.
-        for layer in manifest.layers.iter().rev().filter(|layer| is_small(layer)) {
-            let mut packed = Vec::new();
+        let small = manifest.layers.iter().rev().filter(|layer| is_small(layer));
+        for layer in small.take(MAX_LAYERS) {
+            let mut packed = Bounded::default();
             registry.pull_blob(reference, layer, &mut packed).await.map_err(failed)?;
-            files.take_from(&packed).map_err(|source| failed(source.into()))?;
+            files.take_from(&packed.bytes).map_err(|source| failed(source.into()))?;
             if files.is_complete() {
                 break;
             }
@@ -284,6 +294,36 @@ fn is_small(layer: &OciDescriptor) -> bool {
     u64::try_from(layer.size).is_ok_and(|size| size <= MAX_LAYER_BYTES)
 }
 
+/// What a registry sends, no more than it may: it may send more than the manifest says.
+#[derive(Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Poller<'_>,
+        part: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        let size = u64::try_from(self.bytes.len().saturating_add(part.len()));
+        if size.is_ok_and(|size| size <= MAX_LAYER_BYTES) {
+            self.bytes.extend_from_slice(part);
+            return Poll::Ready(Ok(part.len()));
+        }
+        let error = std::io::Error::other("the registry sends more than the layer's size");
+        Poll::Ready(Err(error))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Poller<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Poller<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// The two files of a release, as far as they were found.
 #[derive(Default)]
 struct Files {
@@ -297,7 +337,9 @@ impl Files {
         if packed.starts_with(&GZIP_MAGIC) {
             self.take_from_tar(GzDecoder::new(packed).take(MAX_LAYER_BYTES))
         } else if packed.starts_with(&ZSTD_MAGIC) {
-            self.take_from_tar(zstd::Decoder::new(packed)?.take(MAX_LAYER_BYTES))
+            let mut unpacked = zstd::Decoder::new(packed)?;
+            unpacked.window_log_max(ZSTD_WINDOW_LOG)?;
+            self.take_from_tar(unpacked.take(MAX_LAYER_BYTES))
         } else {
             self.take_from_tar(packed)
         }
@@ -305,7 +347,7 @@ impl Files {
 
     fn take_from_tar(&mut self, layer: impl Read) -> std::io::Result<()> {
         for entry in tar::Archive::new(layer).entries()? {
-            let mut entry = entry?;
+            let entry = entry?;
             let path = entry.path()?.to_string_lossy().into_owned();
             let wanted = match path.trim_start_matches("./").trim_start_matches('/') {
                 IMAGE_REFERENCES => &mut self.image_references,
@@ -314,7 +356,7 @@ impl Files {
             };
             if wanted.is_none() {
                 let mut content = Vec::new();
-                entry.read_to_end(&mut content)?;
+                entry.take(MAX_FILE_BYTES).read_to_end(&mut content)?;
                 *wanted = Some(content);
             }
         }
@@ -413,6 +455,27 @@ mod tests {
             error.to_string(),
             "image registry.example/app:1 is no release: it has no file release-manifests/image-references"
         );
+    }
+
+    #[tokio::test]
+    async fn when_a_registry_sends_more_than_a_layer_may_have_it_is_not_kept() {
+        use tokio::io::AsyncWriteExt;
+        let mut bounded = Bounded::default();
+        let part = vec![0; 1024 * 1024];
+        for _ in 0..MAX_LAYER_BYTES / (1024 * 1024) {
+            bounded.write_all(&part).await.unwrap();
+        }
+        assert!(bounded.write_all(b"x").await.is_err());
+        assert_eq!(bounded.bytes.len() as u64, MAX_LAYER_BYTES);
+    }
+
+    #[test]
+    fn when_a_layer_unpacks_to_more_than_it_may_it_is_cut_off() {
+        let huge = "0".repeat(2 * usize::try_from(MAX_FILE_BYTES).unwrap());
+        let packed = zstd::encode_all(layer(&[(IMAGE_REFERENCES, &huge)]).as_slice(), 1).unwrap();
+        let mut files = Files::default();
+        files.take_from(&packed).unwrap();
+        assert_eq!(files.image_references.unwrap().len() as u64, MAX_FILE_BYTES);
     }
 
     #[tokio::test]

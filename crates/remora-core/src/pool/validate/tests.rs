@@ -89,6 +89,12 @@ fn when_a_rule_is_broken_the_problem_names_field_and_remedy() {
         problem("pool-b", &json!({"arch": "arm64"})),
         problem("pool-b", &kubevirt(json!({"attachDefaultNetwork": false}))),
         problem("pool-b", &kubevirt(json!({"additionalNetworks": [{"name": "a/b/c"}]}))),
+        problem(
+            "pool-b",
+            &kubevirt(json!({"hostDevices": [
+                {"deviceName": "example.com/gpu", "count": 256}, {"deviceName": "example.com/nic"},
+            ]}))
+        ),
         problem("pool.b", &json!({})),
         problem(&"p".repeat(58), &json!({})),
     ]);

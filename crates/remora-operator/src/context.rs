@@ -7,7 +7,7 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::apply::Ledger;
-use crate::exposure::HostedServices;
+use crate::exposure::{HostedServices, HostedSlices};
 use crate::hosted::HostedClients;
 use crate::hosted_cluster::release::Releases;
 use crate::node_pool::NodePoolEvents;
@@ -34,6 +34,8 @@ pub struct Context {
     pub node_pools: NodePoolEvents,
     /// The Services inside the hosted clusters.
     pub exposures: HostedServices,
+    /// Their EndpointSlices.
+    pub hosted_slices: HostedSlices,
 }
 
 impl Context {
@@ -47,6 +49,7 @@ impl Context {
             sessions,
             node_pools: NodePoolEvents::default(),
             exposures: HostedServices::default(),
+            hosted_slices: HostedSlices::default(),
             client,
             options,
         })

@@ -145,7 +145,7 @@ impl Sessions {
 
     /// Starts everything that works inside one hosted cluster; each task ends with `session.cancel`.
     fn spawn_tasks(&self, session: HostedSession) {
-        self.tracker.spawn(crate::exposure::services::run(session.clone()));
+        self.tracker.spawn(crate::exposure::inside::run(session.clone()));
         self.tracker.spawn(crate::load_balancer::run(session.clone()));
         self.tracker.spawn(crate::node_pool::csr::run(session.clone()));
         self.tracker.spawn(crate::node_pool::nodes::run(session.clone()));

@@ -4,17 +4,20 @@
 //!  client ── <hosting node>:<node port> ── hosting Service ── VM pod : hosted node port ── hosted Service ── pod
 //! ```
 //! The hosting Service lies in the control plane namespace and selects the VMs' pods by label, so that traffic flows
-//! whether the operator runs or not. A selector has no "or": an exposure that names several NodePools gets a Service
-//! without selector, whose EndpointSlices the operator writes (one Service per pool would need one node port each).
+//! whether the operator runs or not. A selector has no "or", and no label tells where ready pods are: an exposure that
+//! names several NodePools, or whose Service has `externalTrafficPolicy: Local`, gets a Service without selector, whose
+//! EndpointSlices the operator writes (one Service per pool would need one node port each).
 //!
 //! All exposures of the hosting cluster are decided together, see [`allocate`].
 
 pub mod allocate;
+mod correction;
 mod hosted;
 mod ports;
 mod range;
 mod refusal;
 pub(crate) mod service;
+pub(crate) mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +29,16 @@ use remora_api::{ServiceExposure, labels};
 
 pub use self::allocate::{Cause, Choice, Rank};
 use self::allocate::{Claim, PortClaim, Unavailable, allocate};
+pub use self::correction::correction;
 pub(crate) use self::hosted::protocol;
 pub use self::hosted::{HostedPort, HostedService};
 pub use self::ports::Selected;
 pub use self::range::valid_range;
 pub use self::refusal::Refusal;
-pub use self::service::{Backends, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE, service_name};
+use self::service::Backends;
+pub use self::service::service_name;
 pub(crate) use self::service::{label_value, shortened};
+pub use self::slices::{SeenSlice, ServiceNodes, stale_slices};
 
 /// What an exposure needs to know of its HostedCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +73,8 @@ pub struct Candidate<'a> {
     pub cluster: Option<&'a ClusterView>,
     /// The hosted Service.
     pub hosted: HostedView<'a>,
+    /// The hosted nodes that run its ready pods, once they are known.
+    pub nodes: Option<&'a BTreeSet<String>>,
     /// The Service that serves the exposure now.
     pub own: Option<&'a Service>,
 }
@@ -105,6 +113,8 @@ pub struct VmPod {
     pub name: String,
     /// UID.
     pub uid: String,
+    /// Name of the VM, and of its node in the hosted cluster.
+    pub machine: String,
     /// Hosting node.
     pub node: Option<String>,
     /// infraID of its cluster.
@@ -120,6 +130,11 @@ pub struct VmPod {
 }
 
 impl VmPod {
+    /// It gets traffic.
+    pub fn is_serving(&self) -> bool {
+        self.is_ready && !self.is_terminating
+    }
+
     /// Reads a pod; one that is no worker's VM, or has ended, is none.
     pub fn of(pod: &Pod) -> Option<Self> {
         let pod_labels = pod.metadata.labels.as_ref()?;
@@ -137,6 +152,7 @@ impl VmPod {
             namespace: pod.metadata.namespace.clone()?,
             name: pod.metadata.name.clone()?,
             uid: pod.metadata.uid.clone().unwrap_or_default(),
+            machine: pod_labels.get(labels::CAPK_MACHINE_NAME).cloned().unwrap_or_default(),
             node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             infra_id: pod_labels.get(labels::CAPI_CLUSTER_NAME)?.clone(),
             node_pool: pod_labels.get(labels::NODE_POOL_NAME).cloned().unwrap_or_default(),
@@ -235,8 +251,12 @@ fn select<'a>(candidate: &Candidate<'a>) -> Result<Selection<'a>, Decision> {
         let (cluster, type_) = (name, hosted.type_.clone());
         return Err(Decision::Refused(Refusal::ServiceNotNodePort { service, cluster, type_ }));
     }
-    if hosted.is_local {
-        return Err(Decision::Refused(Refusal::LocalTrafficPolicy { service, cluster: name }));
+    if hosted.is_local && candidate.nodes.is_none() {
+        let message = format!(
+            "the EndpointSlices of Service {service} in HostedCluster {namespace}/{name} are not listed yet: with \
+             externalTrafficPolicy Local they say which machines serve; nothing is changed until they are"
+        );
+        return Err(Decision::Waiting { reason: Reason::HostedClusterNotAvailable, message });
     }
     let ports = ports::select(&spec.ports, hosted).map_err(Decision::Refused)?;
     Ok(Selection { cluster, hosted, ports })
@@ -273,7 +293,7 @@ fn serve(candidate: &Candidate<'_>, selection: Selection<'_>, choices: &[Choice]
         selection.cluster,
         selection.hosted,
         &ports,
-        Backends::of(&candidate.exposure.spec.node_pools),
+        Backends::of(&candidate.exposure.spec.node_pools, selection.hosted),
     );
     Decision::Served(Box::new(Served { service, ports }))
 }
@@ -315,35 +335,36 @@ fn key(service: &Service) -> Option<(&str, &str)> {
     Some((service.metadata.namespace.as_deref()?, service.metadata.name.as_deref()?))
 }
 
+/// Tells whether traffic may go to those VMs alone that run a ready pod of the Service.
+pub fn is_local(service: &Service) -> bool {
+    let policy = service.spec.as_ref().and_then(|spec| spec.external_traffic_policy.as_deref());
+    policy == Some("Local")
+}
+
 /// The VMs that serve an exposure.
+///
+/// `nodes` are those that run ready pods of the hosted Service; none where all serve (`externalTrafficPolicy: Cluster`).
 pub fn backends<'a>(
     exposure: &ServiceExposure,
     cluster: &ClusterView,
+    nodes: Option<&BTreeSet<String>>,
     pods: impl IntoIterator<Item = &'a VmPod>,
 ) -> Vec<&'a VmPod> {
-    let wanted = Backends::of(&exposure.spec.node_pools);
-    let is_wanted = |pod: &&VmPod| match wanted {
-        Backends::Cluster => true,
-        Backends::Pool(pool) => pod.node_pool == pool,
-        Backends::Pools(pools) => pools.contains(&pod.node_pool),
-    };
+    let pools = &exposure.spec.node_pools;
     pods.into_iter()
         .filter(|pod| pod.infra_id == cluster.infra_id)
         .filter(|pod| pod.namespace == cluster.control_plane_namespace)
-        .filter(is_wanted)
+        .filter(|pod| pools.is_empty() || pools.contains(&pod.node_pool))
+        .filter(|pod| nodes.is_none_or(|nodes| nodes.contains(&pod.machine)))
         .collect()
 }
 
 /// The EndpointSlices to apply: none where the Service's selector says which VMs serve.
-pub fn slices(
-    exposure: &ServiceExposure,
-    service: &Service,
-    pods: &[&VmPod],
-) -> Vec<EndpointSlice> {
-    match Backends::of(&exposure.spec.node_pools) {
-        Backends::Cluster | Backends::Pool(_) => Vec::new(),
-        Backends::Pools(_) => service::desired_slices(service, pods),
-    }
+///
+/// `service` is the desired one, with the UID of the one that is there.
+pub fn slices(service: &Service, pods: &[&VmPod]) -> Vec<EndpointSlice> {
+    let has_selector = service.spec.as_ref().is_some_and(|spec| spec.selector.is_some());
+    if has_selector { Vec::new() } else { slices::desired_slices(service, pods) }
 }
 
 #[cfg(test)]

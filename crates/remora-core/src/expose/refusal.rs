@@ -61,17 +61,6 @@ pub enum Refusal {
         /// Its type.
         type_: String,
     },
-    /// The hosted Service answers only on the nodes that run its pods.
-    #[error(
-        "spec.service: Service {service} in HostedCluster {cluster} has externalTrafficPolicy Local, so that nodes \
-         without its pods drop what reaches them; set its spec.externalTrafficPolicy to Cluster"
-    )]
-    LocalTrafficPolicy {
-        /// Namespace and name of the hosted Service.
-        service: String,
-        /// Name of the HostedCluster.
-        cluster: String,
-    },
     /// A port is asked for that the hosted Service does not list.
     #[error(
         "spec.ports[{index}].port: Service {service} lists no port {port}; it lists {listed}; correct the port here \
@@ -150,7 +139,6 @@ impl Refusal {
             Self::ServiceNotNodePort { .. } | Self::PortWithoutNodePort { .. } => {
                 Reason::ServiceNotNodePort
             }
-            Self::LocalTrafficPolicy { .. } => Reason::Unsupported,
             Self::PortNotFound { .. } => Reason::PortNotFound,
             Self::Contradiction { .. } => Reason::InvalidConfiguration,
             Self::NodePortTaken { .. } | Self::NodePortRangeFull { .. } => Reason::NodePortTaken,

@@ -1,37 +1,28 @@
-//! The hosting side: the Service in the control plane namespace, and its EndpointSlices where labels do not suffice.
+//! The hosting side: the Service in the control plane namespace.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use remora_api::labels;
 use sha2::{Digest as _, Sha256};
 
+use super::ClusterView;
 use super::allocate::Choice;
 use super::hosted::HostedService;
 use super::ports::Selected;
-use super::{ClusterView, VmPod};
+use super::slices::SKIP_MIRROR;
 
 /// Longest name of a Service and longest value of a label.
 const NAME_LIMIT: usize = 63;
 /// Hexadecimal digits of a hash in a shortened name.
 const HASH_DIGITS: usize = 10;
-/// Most endpoints in one slice, as Kubernetes' own controller has it.
-const SLICE_LIMIT: usize = 100;
 
 /// Annotation of an exposure's Service: hosted node ports whose number was in use, so that another was taken.
 const SUBSTITUTED: &str = "remora.dev/substituted-node-ports";
 /// Annotation of an exposure's Service: namespace and name of the hosted Service.
 const EXPOSED_SERVICE: &str = "remora.dev/exposed-service";
-/// Label of an EndpointSlice: who writes it.
-pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// Value of [`SLICE_MANAGED_BY`] in Remora's slices.
-pub const SLICE_MANAGER: &str = "remora.dev";
-/// Label of an EndpointSlice: its Service.
-pub const SLICE_SERVICE: &str = "kubernetes.io/service-name";
-
 /// Name of the Service that serves an exposure.
 ///
 /// One name per exposure, whatever its length and characters: a name that fits is kept, any other is shortened and
@@ -65,22 +56,24 @@ pub(crate) fn shortened(prefix: &str, head: &str, whole: &str) -> String {
 
 /// Which VMs serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backends<'a> {
+pub(super) enum Backends<'a> {
     /// All of the cluster.
     Cluster,
     /// Those of one NodePool.
     Pool(&'a str),
-    /// Those of several NodePools: a label selector has no "or", so the operator writes EndpointSlices.
-    Pools(&'a [String]),
+    /// Those that the operator writes into EndpointSlices: of several NodePools, as a label selector has no "or", or with
+    /// ready pods (`externalTrafficPolicy: Local`), which no label tells.
+    Listed,
 }
 
 impl<'a> Backends<'a> {
-    /// The backends that `spec.nodePools` means.
-    pub fn of(node_pools: &'a [String]) -> Self {
+    /// The backends that `spec.nodePools` and the hosted Service mean.
+    pub(super) fn of(node_pools: &'a [String], hosted: &HostedService) -> Self {
         match node_pools {
+            _ if hosted.is_local => Self::Listed,
             [] => Self::Cluster,
             [one] => Self::Pool(one),
-            several => Self::Pools(several),
+            [_, _, ..] => Self::Listed,
         }
     }
 }
@@ -111,7 +104,7 @@ pub(super) fn desired_service(
         metadata,
         spec: Some(ServiceSpec {
             type_: Some("NodePort".to_owned()),
-            external_traffic_policy: Some("Cluster".to_owned()),
+            external_traffic_policy: Some(traffic_policy(hosted).to_owned()),
             selector: selector(&cluster.infra_id, backends),
             ports: Some(ports.iter().map(|(port, choice)| service_port(port, choice)).collect()),
             session_affinity: hosted.session_affinity.clone(),
@@ -122,12 +115,18 @@ pub(super) fn desired_service(
     }
 }
 
+/// With `Local` the client's address is kept on both ways: to the VM, and inside to the pod.
+fn traffic_policy(hosted: &HostedService) -> &'static str {
+    if hosted.is_local { "Local" } else { "Cluster" }
+}
+
 fn owner_labels(namespace: &str, name: &str, infra_id: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (labels::MANAGED_BY.to_owned(), labels::FIELD_MANAGER.to_owned()),
         (labels::EXPOSURE_NAMESPACE.to_owned(), namespace.to_owned()),
         (labels::EXPOSURE_NAME.to_owned(), label_value(name)),
         (labels::INFRA_ID.to_owned(), infra_id.to_owned()),
+        (SKIP_MIRROR.to_owned(), "true".to_owned()),
     ])
 }
 
@@ -141,7 +140,7 @@ fn selector(infra_id: &str, backends: Backends<'_>) -> Option<BTreeMap<String, S
         Backends::Pool(pool) => {
             selector.insert(labels::NODE_POOL_NAME.to_owned(), pool.to_owned());
         }
-        Backends::Pools(_) => return None,
+        Backends::Listed => return None,
     }
     Some(selector)
 }
@@ -193,101 +192,6 @@ pub(super) fn current_port(own: &Service, port: &Selected) -> (Option<u16>, bool
     let target = port.target.to_string();
     let is_listed = listed.is_some_and(|list| list.split(',').any(|entry| entry == target));
     (current, is_listed && current.is_some())
-}
-
-/// The EndpointSlices of a Service whose selector cannot say which VMs serve; one per hundred VMs.
-pub(crate) fn desired_slices(service: &Service, pods: &[&VmPod]) -> Vec<EndpointSlice> {
-    let ports: Vec<EndpointPort> = service
-        .spec
-        .iter()
-        .flat_map(|spec| spec.ports.iter().flatten())
-        .map(|port| EndpointPort {
-            name: port.name.clone(),
-            port: match port.target_port {
-                Some(IntOrString::Int(number)) => Some(number),
-                _ => None,
-            },
-            protocol: port.protocol.clone(),
-            app_protocol: port.app_protocol.clone(),
-        })
-        .collect();
-    let mut pods = pods.to_vec();
-    pods.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut slices = Vec::new();
-    for (family, is_of) in [("IPv4", is_v4 as fn(&str) -> bool), ("IPv6", is_v6)] {
-        let endpoints: Vec<Endpoint> = pods.iter().filter_map(|pod| endpoint(pod, is_of)).collect();
-        for (index, chunk) in endpoints.chunks(SLICE_LIMIT).enumerate() {
-            slices.push(slice(service, family, index, chunk.to_vec(), ports.clone()));
-        }
-    }
-    slices
-}
-
-/// The Service that a slice goes with.
-fn owner_of_slice(service: &Service) -> Option<OwnerReference> {
-    Some(OwnerReference {
-        api_version: "v1".to_owned(),
-        kind: "Service".to_owned(),
-        name: service.metadata.name.clone()?,
-        uid: service.metadata.uid.clone()?,
-        controller: Some(true),
-        block_owner_deletion: None,
-    })
-}
-
-fn slice(
-    service: &Service,
-    family: &str,
-    index: usize,
-    endpoints: Vec<Endpoint>,
-    ports: Vec<EndpointPort>,
-) -> EndpointSlice {
-    let service_name = service.metadata.name.clone().unwrap_or_default();
-    let mut slice_labels = service.metadata.labels.clone().unwrap_or_default();
-    slice_labels.insert(SLICE_SERVICE.to_owned(), service_name.clone());
-    slice_labels.insert(SLICE_MANAGED_BY.to_owned(), SLICE_MANAGER.to_owned());
-    EndpointSlice {
-        address_type: family.to_owned(),
-        endpoints,
-        metadata: ObjectMeta {
-            namespace: service.metadata.namespace.clone(),
-            name: Some(format!("{service_name}-{}-{index}", family.to_ascii_lowercase())),
-            labels: Some(slice_labels),
-            owner_references: owner_of_slice(service).map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        },
-        ports: Some(ports),
-    }
-}
-
-// The API server takes no link-local address: it means another machine on every link.
-fn is_v4(address: &str) -> bool {
-    address.parse::<std::net::Ipv4Addr>().is_ok_and(|address| !address.is_link_local())
-}
-
-fn is_v6(address: &str) -> bool {
-    address.parse::<std::net::Ipv6Addr>().is_ok_and(|address| !address.is_unicast_link_local())
-}
-
-fn endpoint(pod: &VmPod, is_of: fn(&str) -> bool) -> Option<Endpoint> {
-    let address = pod.addresses.iter().find(|address| is_of(address))?;
-    Some(Endpoint {
-        addresses: vec![address.clone()],
-        conditions: Some(EndpointConditions {
-            ready: Some(pod.is_ready && !pod.is_terminating),
-            serving: Some(pod.is_ready),
-            terminating: Some(pod.is_terminating),
-        }),
-        node_name: pod.node.clone(),
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: Some(pod.namespace.clone()),
-            name: Some(pod.name.clone()),
-            uid: Some(pod.uid.clone()),
-            ..ObjectReference::default()
-        }),
-        ..Endpoint::default()
-    })
 }
 
 #[cfg(test)]

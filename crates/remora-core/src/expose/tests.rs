@@ -63,7 +63,7 @@ fn decide_one(
     others: &[Service],
 ) -> Decision {
     let cluster = cluster();
-    let candidate = Candidate { exposure, cluster: Some(&cluster), hosted, own };
+    let candidate = Candidate { exposure, cluster: Some(&cluster), hosted, nodes: None, own };
     decide(&[candidate], others.iter().chain(own)).remove(&rank(exposure)).unwrap()
 }
 
@@ -104,22 +104,26 @@ fn a_pool_and_ports_narrow_the_service_and_a_taken_port_is_left_to_the_api_serve
     );
 }
 
-#[test]
-fn several_pools_get_endpoint_slices_of_their_vms() {
-    let hosted = hosted_service();
-    let exposure = exposure("petclinic", "10", "nodePools: [big, small]");
-    let served = served(decide_one(&exposure, HostedView::Present(&hosted), None, &[]));
-    let pod = |name: &str, pool: &str, address: &str, is_ready| VmPod {
+fn pod(name: &str, pool: &str, address: &str, is_ready: bool) -> VmPod {
+    VmPod {
         namespace: "clusters-cluster1".to_owned(),
         name: name.to_owned(),
         uid: format!("uid-{name}"),
+        machine: format!("vm-{name}"),
         node: Some("worker-2".to_owned()),
         infra_id: "cluster1-x7k2p".to_owned(),
         node_pool: pool.to_owned(),
         addresses: vec![address.to_owned()],
         is_ready,
         is_terminating: false,
-    };
+    }
+}
+
+#[test]
+fn several_pools_get_endpoint_slices_of_their_vms() {
+    let hosted = hosted_service();
+    let exposure = exposure("petclinic", "10", "nodePools: [big, small]");
+    let served = served(decide_one(&exposure, HostedView::Present(&hosted), None, &[]));
     let other_cluster = VmPod { infra_id: "other".to_owned(), ..pod("d", "big", "10.1.0.9", true) };
     let pods = [
         pod("b", "small", "10.1.0.8", false),
@@ -127,11 +131,60 @@ fn several_pools_get_endpoint_slices_of_their_vms() {
         pod("c", "third", "10.1.0.6", true),
         other_cluster,
     ];
-    let backends = backends(&exposure, &cluster(), &pods);
+    let backends = backends(&exposure, &cluster(), None, &pods);
     insta::assert_yaml_snapshot!((
         &served.service.spec.as_ref().unwrap().selector,
-        slices(&exposure, &served.service, &backends)
+        slices(&served.service, &backends)
     ));
+}
+
+/// Decides one exposure of a Service with `externalTrafficPolicy: Local`.
+fn decide_local(exposure: &ServiceExposure, nodes: Option<&BTreeSet<String>>) -> Decision {
+    let hosted = HostedService { is_local: true, ..hosted_service() };
+    let cluster = cluster();
+    let hosted = HostedView::Present(&hosted);
+    let candidate = Candidate { exposure, cluster: Some(&cluster), hosted, nodes, own: None };
+    decide(&[candidate], []).remove(&rank(exposure)).unwrap()
+}
+
+#[test]
+fn with_policy_local_the_vms_with_ready_pods_serve_and_the_clients_address_is_kept() {
+    let nodes: BTreeSet<String> = ["vm-a", "vm-c", "vm-e"].map(str::to_owned).into();
+    let exposure = exposure("petclinic", "10", "nodePools: [big]");
+    let served = served(decide_local(&exposure, Some(&nodes)));
+    let spec = served.service.spec.clone().unwrap();
+    assert_eq!(spec.external_traffic_policy.as_deref(), Some("Local"));
+    assert_eq!(spec.selector, None);
+    let pods = [
+        pod("a", "big", "10.1.0.7", true),
+        pod("b", "big", "10.1.0.8", true),
+        pod("c", "small", "10.1.0.9", true),
+        pod("e", "big", "10.1.0.10", false),
+    ];
+    let backends = backends(&exposure, &cluster(), Some(&nodes), &pods);
+    let slices = slices(&served.service, &backends);
+    let told = slices.iter().flat_map(|slice| &slice.endpoints).map(|endpoint| {
+        let is_ready = endpoint.conditions.as_ref().and_then(|conditions| conditions.ready);
+        (endpoint.addresses.join(","), is_ready, endpoint.node_name.clone())
+    });
+    let worker = Some("worker-2".to_owned());
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("10.1.0.7".to_owned(), Some(true), worker.clone()),
+            ("10.1.0.10".to_owned(), Some(false), worker)
+        ]
+    );
+}
+
+#[test]
+fn with_policy_local_nothing_is_decided_before_the_hosted_slices_are_known() {
+    let exposure = exposure("petclinic", "10", "");
+    let decision = decide_local(&exposure, None);
+    let Decision::Waiting { reason, message } = decision else { panic!("{decision:?}") };
+    assert_eq!(reason, Reason::HostedClusterNotAvailable);
+    insta::assert_snapshot!(message);
+    assert!(matches!(decide_local(&exposure, Some(&BTreeSet::new())), Decision::Served(_)));
 }
 
 #[test]
@@ -179,6 +232,7 @@ fn of_two_that_want_one_port_the_older_has_it_and_the_younger_is_told_by_whom() 
         exposure,
         cluster: Some(&cluster),
         hosted: HostedView::Present(&hosted),
+        nodes: None,
         own: None,
     };
     let decisions = decide(&[candidate(&young), candidate(&old)], []);
@@ -191,12 +245,12 @@ fn of_two_that_want_one_port_the_older_has_it_and_the_younger_is_told_by_whom() 
 fn refusals_name_object_field_and_remedy() {
     let hosted = hosted_service();
     let cluster_ip = HostedService { type_: "ClusterIP".to_owned(), ..hosted.clone() };
-    let local = HostedService { is_local: true, ..hosted.clone() };
     let plain = exposure("petclinic", "10", "");
     let present = HostedView::Present(&hosted);
     let gone = ClusterView { is_deleting: true, ..cluster() };
     let without = |cluster| {
-        let candidate = Candidate { exposure: &plain, cluster, hosted: present, own: None };
+        let candidate =
+            Candidate { exposure: &plain, cluster, hosted: present, nodes: None, own: None };
         decide(&[candidate], []).remove(&rank(&plain)).unwrap()
     };
     let decisions = [
@@ -205,7 +259,6 @@ fn refusals_name_object_field_and_remedy() {
         decide_one(&exposure("e", "10", "nodePools: [big, huge]"), present, None, &[]),
         decide_one(&plain, HostedView::Absent, None, &[]),
         decide_one(&plain, HostedView::Present(&cluster_ip), None, &[]),
-        decide_one(&plain, HostedView::Present(&local), None, &[]),
         decide_one(&exposure("e", "10", "ports: [{ port: 9090 }]"), present, None, &[]),
         decide_one(
             &exposure("e", "10", "ports: [{ port: http, nodePort: 30002 }]"),
@@ -244,14 +297,15 @@ metadata:
   namespace: clusters-cluster1
   name: virt-launcher-a
   uid: u
-  labels: {{ cluster.x-k8s.io/role: {role}, cluster.x-k8s.io/cluster-name: i, hypershift.openshift.io/nodepool-name: big }}
+  labels: {{ cluster.x-k8s.io/role: {role}, cluster.x-k8s.io/cluster-name: i, hypershift.openshift.io/nodepool-name: big, capk.cluster.x-k8s.io/kubevirt-machine-name: vm-a }}
 spec: {{ nodeName: worker-1, containers: [] }}
 status: {{ phase: {phase}, podIPs: [{{ ip: 10.1.0.7 }}], conditions: [{{ type: Ready, status: 'True' }}] }}
 "
         ))
     };
     let found = VmPod::of(&pod("worker", "Running")).unwrap();
-    assert!(found.is_ready && !found.is_terminating);
+    assert!(found.is_serving());
+    assert_eq!(found.machine, "vm-a");
     assert_eq!((found.node_pool.as_str(), found.addresses), ("big", vec!["10.1.0.7".to_owned()]));
     assert_eq!(VmPod::of(&pod("worker", "Succeeded")), None);
     assert_eq!(VmPod::of(&pod("control-plane", "Running")), None);

@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use remora_api::conditions::{ExposureConditionType, Reason};
 use remora_api::service_exposure::{ExposureEndpoint, ServiceExposureStatus};
 
-use crate::expose::{Cause, Choice, Decision, Served, protocol};
+use crate::expose::{Cause, Choice, Decision, Served, VmPod, is_local, protocol};
 
 /// Node label by which an administrator keeps a node out of what is told to the outside.
 const EXCLUDE_NODE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -97,6 +97,16 @@ pub enum Probing {
     },
 }
 
+impl Programming {
+    /// The Service that serves.
+    pub fn service(&self) -> Option<&Service> {
+        match self {
+            Self::Done(service) | Self::Kept(service) => Some(service),
+            Self::Absent | Self::Failed { .. } => None,
+        }
+    }
+}
+
 impl Probing {
     /// Tells whether every endpoint that can be tried answers.
     pub fn is_settled(&self) -> bool {
@@ -108,13 +118,24 @@ impl Probing {
 }
 
 /// Every address and port at which the exposure answers, sorted by node order, then port.
-pub fn endpoints(service: &Service, nodes: &[HostingNode]) -> Vec<ExposureEndpoint> {
+///
+/// With `externalTrafficPolicy: Local` these are only nodes that run a VM which serves.
+pub fn endpoints(
+    service: &Service,
+    nodes: &[HostingNode],
+    machines: &[VmPod],
+) -> Vec<ExposureEndpoint> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let families: BTreeSet<&str> = spec.ip_families.iter().flatten().map(String::as_str).collect();
     let is_served = |address: &IpAddr| {
         families.is_empty() || families.contains(if address.is_ipv4() { "IPv4" } else { "IPv6" })
     };
-    let mut nodes: Vec<&HostingNode> = nodes.iter().collect();
+    let runs_a_serving_vm = |node: &HostingNode| {
+        let mut serving = machines.iter().filter(|machine| machine.is_serving());
+        serving.any(|machine| machine.node.as_ref() == Some(&node.name))
+    };
+    let answers = |node: &&HostingNode| !is_local(service) || runs_a_serving_vm(node);
+    let mut nodes: Vec<&HostingNode> = nodes.iter().filter(answers).collect();
     nodes.sort();
     let mut endpoints = Vec::new();
     for node in nodes {
@@ -176,7 +197,7 @@ pub fn status(
     let verdicts = [
         (ExposureConditionType::Accepted, accepted(decision)),
         (ExposureConditionType::Programmed, programmed(decision, programming)),
-        (ExposureConditionType::Reachable, reachable(&endpoints, probing)),
+        (ExposureConditionType::Reachable, reachable(programming.service(), &endpoints, probing)),
     ];
     let known = last.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let conditions = verdicts
@@ -320,7 +341,11 @@ fn told_service(service: &Service) -> String {
     )
 }
 
-fn reachable(endpoints: &[ExposureEndpoint], probing: &Probing) -> Verdict {
+fn reachable(
+    service: Option<&Service>,
+    endpoints: &[ExposureEndpoint],
+    probing: &Probing,
+) -> Verdict {
     let Probing::Tried { probes, machines, serving } = probing else {
         return Verdict::unknown(
             Reason::Pending,
@@ -328,7 +353,15 @@ fn reachable(endpoints: &[ExposureEndpoint], probing: &Probing) -> Verdict {
         );
     };
     if endpoints.is_empty() {
-        return Verdict::no(Reason::NoEndpoints, "no node of the hosting cluster is Ready");
+        let message = if *serving == 0 && service.is_some_and(is_local) {
+            format!(
+                "none of {machines} VMs with ready pods of the hosted Service serves, and with externalTrafficPolicy Local no \
+                 other one may; see whether the hosted Service has ready pods"
+            )
+        } else {
+            "no node of the hosting cluster is Ready".to_owned()
+        };
+        return Verdict::no(Reason::NoEndpoints, message);
     }
     if probes.is_empty() {
         return Verdict::unknown(

@@ -57,7 +57,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn probing(failure: Option<&str>, serving: usize) -> Probing {
-    let probes = endpoints(&live_service(), &nodes())
+    let probes = endpoints(&live_service(), &nodes(), &[])
         .into_iter()
         .filter(|endpoint| endpoint.protocol.as_str() == "TCP")
         .map(|endpoint| Probe { endpoint, failure: failure.map(str::to_owned) })
@@ -67,7 +67,7 @@ fn probing(failure: Option<&str>, serving: usize) -> Probing {
 
 #[test]
 fn every_address_of_every_hosting_node_is_an_endpoint_of_every_port() {
-    let told: Vec<String> = endpoints(&live_service(), &nodes()).iter().map(told).collect();
+    let told: Vec<String> = endpoints(&live_service(), &nodes(), &[]).iter().map(told).collect();
     assert_eq!(
         told,
         [
@@ -79,10 +79,41 @@ fn every_address_of_every_hosting_node_is_an_endpoint_of_every_port() {
     );
 }
 
+fn machine(node: &str, is_ready: bool) -> VmPod {
+    VmPod {
+        namespace: "clusters-cluster1".to_owned(),
+        name: format!("virt-launcher-on-{node}"),
+        uid: format!("uid-on-{node}"),
+        machine: format!("vm-on-{node}"),
+        node: Some(node.to_owned()),
+        infra_id: "cluster1-x7k2p".to_owned(),
+        node_pool: "big".to_owned(),
+        addresses: Vec::new(),
+        is_ready,
+        is_terminating: false,
+    }
+}
+
+#[test]
+fn with_policy_local_only_hosting_nodes_with_a_serving_vm_are_endpoints() {
+    let mut service = live_service();
+    service.spec.as_mut().unwrap().external_traffic_policy = Some("Local".to_owned());
+    let machines = [machine("worker-1", false), machine("worker-2", true)];
+    let found: Vec<String> = endpoints(&service, &nodes(), &machines).iter().map(told).collect();
+    assert_eq!(found, ["192.168.123.105:31234", "192.168.123.105:30053"]);
+
+    let unready = &machines[..1];
+    assert_eq!(endpoints(&service, &nodes(), unready), []);
+    let probing = Probing::Tried { probes: Vec::new(), machines: 1, serving: 0 };
+    let verdict = reachable(Some(&service), &[], &probing);
+    assert_eq!((verdict.status, verdict.reason), ("False", Reason::NoEndpoints));
+    insta::assert_snapshot!(verdict.message);
+}
+
 #[test]
 fn an_exposure_that_is_reachable_says_where_and_why_its_port_differs() {
     let service = live_service();
-    let endpoints = endpoints(&service, &nodes());
+    let endpoints = endpoints(&service, &nodes(), &[]);
     let status = status(
         7,
         None,
@@ -107,7 +138,8 @@ fn a_refused_exposure_has_no_endpoint() {
 #[test]
 fn endpoints_that_do_not_answer_are_named_with_how_many_vms_serve() {
     let told = |probing: &Probing| {
-        let verdict = reachable(&endpoints(&live_service(), &nodes()), probing);
+        let verdict =
+            reachable(Some(&live_service()), &endpoints(&live_service(), &nodes(), &[]), probing);
         (verdict.status, verdict.reason.as_str(), verdict.message)
     };
     insta::assert_yaml_snapshot!([
@@ -121,7 +153,7 @@ fn endpoints_that_do_not_answer_are_named_with_how_many_vms_serve() {
 fn the_transition_time_moves_only_with_the_status() {
     let service = live_service();
     let seen = |last: Option<&ServiceExposureStatus>, failure, second| {
-        let endpoints = endpoints(&service, &nodes());
+        let endpoints = endpoints(&service, &nodes(), &[]);
         let seen = (endpoints, &probing(failure, 2));
         status(7, last, &served(), &Programming::Done(Box::new(service.clone())), seen, at(second))
     };
@@ -142,7 +174,7 @@ fn when_nothing_can_be_decided_what_is_there_stays_and_says_so() {
         reason: Reason::HostedClusterNotAvailable,
         message: "the API server does not answer yet".to_owned(),
     };
-    let endpoints = endpoints(&service, &nodes());
+    let endpoints = endpoints(&service, &nodes(), &[]);
     let kept = Programming::Kept(Box::new(service.clone()));
     let status = status(7, None, &decision, &kept, (endpoints, &probing(None, 2)), at(1));
     insta::assert_yaml_snapshot!(status.conditions);
@@ -152,7 +184,7 @@ fn when_nothing_can_be_decided_what_is_there_stays_and_says_so() {
 fn verdicts_on_this_spec_hold_while_nothing_can_be_decided() {
     let service = live_service();
     let done = Programming::Done(Box::new(service.clone()));
-    let seen = || (endpoints(&service, &nodes()), probing(None, 2));
+    let seen = || (endpoints(&service, &nodes(), &[]), probing(None, 2));
     let waiting = Decision::Waiting {
         reason: Reason::HostedClusterNotAvailable,
         message: "the API server does not answer yet".to_owned(),

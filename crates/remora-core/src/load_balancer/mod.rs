@@ -18,9 +18,10 @@ mod service;
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use remora_api::labels;
 
-pub use self::backends::{Machine, SeenSlice, ServiceNodes, slices, stale_slices};
+pub use self::backends::slices;
 pub use self::report::{CONDITION, News, Report, release, report};
-pub use self::service::{COPIED_ANNOTATIONS, correction, service_name};
+pub use self::service::{COPIED_ANNOTATIONS, service_name};
+pub use crate::expose::is_local;
 use crate::expose::service::label_value;
 
 /// Field manager of what Remora applies to a hosted Service: its finalizer. Apart from the usual one, so that taking the
@@ -110,12 +111,6 @@ pub fn decide(cluster: &Cluster, hosted: &Service, own: Option<&Service>) -> Dec
 /// Tells whether a hosted Service has to be looked at: it asks for a load balancer of ours, or something of one is left.
 pub fn is_concerned(hosted: &Service) -> bool {
     asks_for_ours(hosted) || is_marked(hosted) || report::has_condition(hosted)
-}
-
-/// Tells whether traffic may go to those VMs alone that run a ready pod of the Service.
-pub fn is_local(service: &Service) -> bool {
-    let policy = service.spec.as_ref().and_then(|spec| spec.external_traffic_policy.as_deref());
-    policy == Some("Local")
 }
 
 /// Tells whether Remora has put its finalizer on a hosted Service.

@@ -1,23 +1,19 @@
 //! The hosting Service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use remora_api::labels;
-use serde_json::{Map, Value, json};
 
 use super::{Cluster, is_local, label_value, node_port};
+use crate::expose::slices::SKIP_MIRROR;
 
 /// Annotations of a hosted Service that its hosting Service gets: these, or all that begin so where an entry ends with
 /// a slash. They choose among what the hosting cluster gives to everybody. Nothing is listed by which a tenant could
 /// claim a name (external-dns) or change how the hosting cluster is built (cloud controllers).
 pub const COPIED_ANNOTATIONS: [&str; 2] = ["metallb.io/", "metallb.universe.tf/"];
-
-/// Label by which Endpoints are not mirrored into EndpointSlices (KEP-1713). The Endpoints controller copies labels of
-/// the Service; without this one, the Endpoints that it has made would be mirrored for ever once the selector is gone.
-const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 /// Longest name that cloud providers give (`cloudprovider.DefaultLoadBalancerName`).
 const NAME_LENGTH: usize = 32;
@@ -56,43 +52,6 @@ pub(super) fn desired_service(
         }),
         status: None,
     }
-}
-
-/// What somebody else has added to a hosting Service and a server-side apply leaves, as a merge patch that takes it away;
-/// none when there is nothing.
-///
-/// An apply changes what it names. Ports beside the desired ones, or a selector where none is desired, would go on
-/// serving what the hosted Service does not say.
-pub fn correction(desired: &Service, live: &Service) -> Option<Value> {
-    let (desired, live) = (desired.spec.as_ref()?, live.spec.as_ref()?);
-    let wanted: BTreeSet<_> = desired.ports.iter().flatten().map(port_key).collect();
-    let ports = live.ports.as_deref().unwrap_or_default();
-    let kept: Vec<_> = ports.iter().filter(|port| wanted.contains(&port_key(port))).collect();
-    let mut spec = Map::new();
-    if kept.len() < ports.len() {
-        spec.insert("ports".to_owned(), json!(kept));
-    }
-    let strays = [
-        ("externalIPs", live.external_ips.is_some()),
-        ("loadBalancerIP", live.load_balancer_ip.is_some() && desired.load_balancer_ip.is_none()),
-        (
-            "loadBalancerSourceRanges",
-            live.load_balancer_source_ranges.is_some()
-                && desired.load_balancer_source_ranges.is_none(),
-        ),
-        ("selector", live.selector.is_some() && desired.selector.is_none()),
-    ];
-    for (field, is_stray) in strays {
-        if is_stray {
-            spec.insert(field.to_owned(), Value::Null);
-        }
-    }
-    (!spec.is_empty()).then(|| json!({ "spec": spec }))
-}
-
-/// What tells ports of a Service apart.
-fn port_key(port: &ServicePort) -> (i32, &str) {
-    (port.port, port.protocol.as_deref().unwrap_or("TCP"))
 }
 
 fn metadata(cluster: &Cluster, hosted: &Service) -> ObjectMeta {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::expose::VmPod;
+use crate::expose::{SeenSlice, ServiceNodes, VmPod, correction, stale_slices};
 
 const UID: &str = "2f6b1c9e-7d34-4a58-b0e1-93c5d7f8a6b2";
 
@@ -213,9 +213,17 @@ fn what_others_add_to_a_hosting_service_is_taken_away_and_what_the_api_server_ad
         } }))
     );
     assert_eq!(correction(&local(), &desired), Some(json!({ "spec": { "selector": null } })));
+
+    let mut narrowed = desired.clone();
+    let selector = narrowed.spec.as_mut().unwrap().selector.as_mut().unwrap();
+    selector.insert("zone".to_owned(), "a".to_owned());
+    assert_eq!(
+        correction(&desired, &narrowed),
+        Some(json!({ "spec": { "selector": { "zone": null } } }))
+    );
 }
 
-fn machine(name: &str, pool: &str, addresses: &[&str], is_ready: bool) -> Machine {
+fn machine(name: &str, pool: &str, addresses: &[&str], is_ready: bool) -> VmPod {
     let pod: Pod = read(json!({
         "metadata": {
             "namespace": "clusters-cluster1",
@@ -235,7 +243,7 @@ fn machine(name: &str, pool: &str, addresses: &[&str], is_ready: bool) -> Machin
             "conditions": [{ "type": "Ready", "status": if is_ready { "True" } else { "False" } }],
         },
     }));
-    Machine::of(&pod).unwrap()
+    VmPod::of(&pod).unwrap()
 }
 
 fn local() -> Service {
@@ -292,12 +300,13 @@ fn a_slice_without_a_service_and_a_pod_that_is_no_vm_say_nothing() {
     assert_eq!(ServiceNodes::of(&read(slice)), None);
     let pod =
         json!({ "metadata": { "namespace": "n", "name": "web", "labels": { "app": "web" } } });
-    assert_eq!(Machine::of(&read(pod)), None);
+    assert_eq!(VmPod::of(&read(pod)), None);
 }
 
 #[test]
 fn slices_of_a_lost_selector_go_and_own_ones_stay_until_a_selector_has_replaced_them() {
     let seen = |name: &str, is_own| SeenSlice {
+        namespace: "clusters-cluster1".to_owned(),
         name: name.to_owned(),
         service: "a1".to_owned(),
         is_own,
@@ -431,13 +440,13 @@ proptest! {
         mine in 0_usize..260,
         others in 0_usize..20,
     ) {
-        let machines: Vec<Machine> = (0..mine + others)
+        let machines: Vec<VmPod> = (0..mine + others)
             .map(|number| {
                 let address = format!("10.1.{}.{}", number / 250, number % 250 + 1);
                 let mut machine = machine(&format!("vm-{number}"), "p", &[&address], true);
                 if number >= mine {
                     // Another cluster's VM of the same name.
-                    let VmPod { namespace, infra_id, .. } = &mut machine.pod;
+                    let VmPod { namespace, infra_id, .. } = &mut machine;
                     if number % 2 == 0 {
                         *infra_id = "cluster2-b3d4f".to_owned();
                     } else {
@@ -447,14 +456,14 @@ proptest! {
                 machine
             })
             .collect();
-        let nodes = machines.iter().map(|machine| machine.name.clone()).collect();
+        let nodes = machines.iter().map(|machine| machine.machine.clone()).collect();
         let slices = slices(&cluster(), &local(), &nodes, &machines);
         let mut served: Vec<String> = slices
             .iter()
             .flat_map(|slice| slice.endpoints.iter().flat_map(|endpoint| endpoint.addresses.clone()))
             .collect();
         let mut expected: Vec<String> =
-            machines[..mine].iter().flat_map(|machine| machine.pod.addresses.clone()).collect();
+            machines[..mine].iter().flat_map(|machine| machine.addresses.clone()).collect();
         served.sort();
         expected.sort();
         prop_assert_eq!(served, expected);

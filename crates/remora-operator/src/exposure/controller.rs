@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::PartialObjectMeta;
 use kube::runtime::controller::Config;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{Controller, Predicate, PredicateConfig, WatchStreamExt, predicates, watcher};
 use kube::{Api, ResourceExt};
 use remora_api::{HostedCluster, NodePool, ServiceExposure, labels};
-use remora_core::expose::VmPod;
+use remora_core::expose::{SeenSlice, VmPod};
 use remora_core::exposure_status::HostingNode;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -54,10 +56,16 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let machines = format!("{}={}", labels::CAPI_ROLE, labels::CAPI_ROLE_WORKER);
     let (pods, pod_changes) =
         view::watch(Api::<Pod>::all(client.clone()), everything().labels(&machines), VmPod::of);
+    let (slices, slice_changes) = view::watch(
+        Api::<PartialObjectMeta<EndpointSlice>>::all(client.clone()),
+        everything().labels(labels::EXPOSURE_NAME),
+        |slice| SeenSlice::of(&slice.metadata),
+    );
 
     let concerned = Concerned { exposures: reader.clone() };
     let (freed, was_freed) = watch::channel(0);
-    let hosted_changes = context.exposures.changes();
+    let hosted_services = context.exposures.changes();
+    let hosted_slices = context.hosted_slices.changes();
     let observed = Observed {
         exposures: reader.clone(),
         clusters,
@@ -65,7 +73,9 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
         services,
         nodes,
         pods,
+        slices,
         hosted: context.exposures.clone(),
+        hosted_slices: context.hosted_slices.clone(),
         sessions: context.sessions.clone(),
     };
     let exposures = Arc::new(Exposures { context, observed, progress: Progress::default(), freed });
@@ -79,7 +89,9 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
         .reconcile_on(of(service_changes, concerned.clone(), Concerned::by_service))
         .reconcile_on(of(node_changes, concerned.clone(), |concerned, _| concerned.all()))
         .reconcile_on(of(pod_changes, concerned.clone(), Concerned::by_pod))
-        .reconcile_on(of_hosted_services(hosted_changes, concerned.clone()))
+        .reconcile_on(of_hosted(hosted_services, concerned.clone()))
+        .reconcile_on(of_hosted(hosted_slices, concerned.clone()))
+        .reconcile_on(of(slice_changes, concerned.clone(), Concerned::by_slice))
         .reconcile_on(of_freed_ports(was_freed, concerned));
     let work = controller
         .run(
@@ -120,8 +132,8 @@ fn of<V: Send + 'static>(
 }
 
 /// The exposures that changes inside the hosted clusters concern; all of them when too many came at once.
-fn of_hosted_services(
-    changes: broadcast::Receiver<super::hosted_services::Change>,
+fn of_hosted(
+    changes: broadcast::Receiver<super::hosted::Change>,
     concerned: Concerned,
 ) -> impl Stream<Item = ObjectRef<ServiceExposure>> + Send + 'static {
     stream::unfold((changes, concerned), |(mut changes, concerned)| async move {

@@ -11,12 +11,12 @@ use kube::{Resource, ResourceExt};
 use remora_api::conditions::{ExposureConditionType, Reason};
 use remora_api::{HostedCluster, NodePool, ServiceExposure, labels, names};
 use remora_core::expose::{
-    Candidate, ClusterView, Decision, HostedView, VmPod, backends, decide, rank, service_name,
+    Candidate, ClusterView, Decision, HostedService, HostedView, SeenSlice, ServiceNodes, VmPod,
+    backends, decide, rank, service_name,
 };
 use remora_core::exposure_status::HostingNode;
 
-use super::HostedServices;
-use super::hosted_services::{Change, Lookup};
+use super::hosted::{Change, HostedServices, HostedSlices, Lookup};
 use super::program::is_made_for;
 use super::view::View;
 use crate::session::Sessions;
@@ -84,7 +84,9 @@ pub(super) struct Observed {
     pub(super) services: View<Service>,
     pub(super) nodes: View<HostingNode>,
     pub(super) pods: View<VmPod>,
+    pub(super) slices: View<SeenSlice>,
     pub(super) hosted: HostedServices,
+    pub(super) hosted_slices: HostedSlices,
     pub(super) sessions: Sessions,
 }
 
@@ -97,6 +99,10 @@ pub(super) struct Verdict {
     pub(super) own: Option<Service>,
     /// The VMs that are meant to serve.
     pub(super) machines: Vec<VmPod>,
+    /// The EndpointSlices of the Service that serves it now, whoever wrote them.
+    pub(super) slices: Vec<SeenSlice>,
+    /// What the hosted Service's EndpointSlices say, once they are known.
+    pub(super) hosted: Option<ServiceNodes>,
 }
 
 impl Observed {
@@ -108,6 +114,7 @@ impl Observed {
             self.services.ready().boxed(),
             self.nodes.ready().boxed(),
             self.pods.ready().boxed(),
+            self.slices.ready().boxed(),
         ];
         let exposures = self.exposures.clone();
         async move {
@@ -135,9 +142,19 @@ impl Observed {
         let decision = decisions.remove(&rank(exposure))?;
         let mine = seen.into_iter().find(|seen| rank(&seen.exposure) == rank(exposure))?;
         let pods = self.pods.all();
-        let machines =
-            mine.view.iter().flat_map(|view| backends(exposure, view, &pods)).cloned().collect();
-        Some(Verdict { decision, cluster: mine.cluster, own: mine.own, machines })
+        let local = mine.local.as_ref().map(|local| &local.nodes);
+        let meant = |view| backends(exposure, view, local, &pods);
+        let machines = mine.view.iter().flat_map(meant).cloned().collect();
+        let (namespace, name) =
+            (control_plane_namespace(exposure), service_name(&exposure.name_any()));
+        let is_of = |slice: &SeenSlice| slice.namespace == namespace && slice.service == name;
+        let slices = self.slices.select(is_of);
+        let hosted = match &mine.lookup {
+            Lookup::Present(service) => self.endpoints(&namespace, service),
+            Lookup::Unknown | Lookup::Absent => None,
+        };
+        let Seen { cluster, own, .. } = mine;
+        Some(Verdict { decision, cluster, own, machines, slices, hosted })
     }
 
     fn look_at(&self, exposure: Arc<ServiceExposure>) -> Seen {
@@ -163,7 +180,21 @@ impl Observed {
             .services
             .get(&control_plane_namespace, &service_name(&exposure.name_any()))
             .filter(|service| is_made_for(&exposure, service));
-        Seen { exposure, cluster, view, lookup, own }
+        let local = match &lookup {
+            Lookup::Present(service) if service.is_local => {
+                self.endpoints(&control_plane_namespace, service)
+            }
+            Lookup::Present(_) | Lookup::Unknown | Lookup::Absent => None,
+        };
+        Seen { exposure, cluster, view, lookup, local, own }
+    }
+
+    fn endpoints(
+        &self,
+        control_plane_namespace: &str,
+        service: &HostedService,
+    ) -> Option<ServiceNodes> {
+        self.hosted_slices.of(control_plane_namespace, &service.namespace, &service.name)
     }
 
     fn pools_of(&self, cluster: &Cluster) -> BTreeSet<String> {
@@ -202,7 +233,9 @@ struct Seen {
     exposure: Arc<ServiceExposure>,
     cluster: Option<Cluster>,
     view: Option<ClusterView>,
-    lookup: Lookup,
+    lookup: Lookup<HostedService>,
+    /// Where its ready pods are, if that decides.
+    local: Option<ServiceNodes>,
     own: Option<Service>,
 }
 
@@ -216,6 +249,7 @@ impl Seen {
                 Lookup::Absent => HostedView::Absent,
                 Lookup::Present(service) => HostedView::Present(service),
             },
+            nodes: self.local.as_ref().map(|local| &local.nodes),
             own: self.own.as_ref(),
         }
     }
@@ -255,6 +289,13 @@ impl Concerned {
             is_refused_a_port(exposure)
                 || (service_name(&exposure.name_any()) == name
                     && control_plane_namespace(exposure) == namespace)
+        })
+    }
+
+    pub(super) fn by_slice(&self, slice: &SeenSlice) -> Vec<ObjectRef<ServiceExposure>> {
+        self.select(|exposure| {
+            service_name(&exposure.name_any()) == slice.service
+                && control_plane_namespace(exposure) == slice.namespace
         })
     }
 

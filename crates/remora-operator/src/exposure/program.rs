@@ -2,17 +2,16 @@
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use remora_api::conditions::Reason;
 use remora_api::{ServiceExposure, labels};
 use remora_core::expose::{
-    Decision, Refusal, SLICE_MANAGED_BY, SLICE_MANAGER, SLICE_SERVICE, Served, VmPod, service_name,
-    slices, valid_range,
+    Decision, Refusal, SeenSlice, Served, VmPod, service_name, slices, stale_slices, valid_range,
 };
 use remora_core::exposure_status::Programming;
 use remora_core::object::object;
 
+use super::correct::corrected;
 use super::observed::{Verdict, control_plane_namespace};
 use super::progress::{Applied, Memory, fingerprint};
 use crate::apply::{ApplyError, apply, delete_if_exists, failed as failed_request, reference};
@@ -38,18 +37,23 @@ pub(super) async fn program(
         }
         Decision::Refused(_) => return withdraw(client, exposure, verdict, memory).await,
     };
-    let live = match apply_within_range(client, &served, verdict, memory).await {
-        Ok((served, live)) => {
-            verdict.decision = Decision::Served(Box::new(served));
-            live
-        }
+    // The backends before the Service that needs them, where that is possible: it may serve already.
+    if let Some(own) = &verdict.own
+        && let Err(error) = apply_slices(client, &served.service, own, verdict, memory).await
+    {
+        return failed(&error);
+    }
+    let (served, live) = match apply_within_range(client, &served, verdict, memory).await {
+        Ok(done) => done,
         Err(Failure::Refused(refusal)) => {
             verdict.decision = Decision::Refused(refusal);
             return withdraw(client, exposure, verdict, memory).await;
         }
         Err(Failure::Apply(error)) => return failed(&error),
     };
-    match apply_slices(client, exposure, verdict, &live).await {
+    let desired = served.service.clone();
+    verdict.decision = Decision::Served(Box::new(served));
+    match settle_slices(client, &desired, &live, verdict, memory).await {
         Ok(()) => Programming::Done(Box::new(live)),
         Err(error) => failed(&error),
     }
@@ -83,11 +87,11 @@ async fn apply_within_range(
 /// Applies the Service unless it is known to be so already.
 async fn apply_service(
     client: &Client,
-    desired: &Service,
+    service: &Service,
     verdict: &Verdict,
     memory: &mut Memory,
 ) -> Result<Service, ApplyError> {
-    let desired = object(desired);
+    let desired = object(service);
     let hash = fingerprint(&serde_json::to_string(&desired).unwrap_or_default());
     if let Some(own) = &verdict.own {
         let seen = Applied { desired: hash, resource_version: own.resource_version() };
@@ -96,45 +100,58 @@ async fn apply_service(
         }
     }
     let live = apply(client, &desired).await?;
+    // What the API server answers to a Service is one.
+    let live =
+        live.try_parse().map_err(|_| ApplyError::Incomplete { missing: "a Service's fields" })?;
+    let live = corrected(client, service, live).await?;
     memory.applied = Some(Applied { desired: hash, resource_version: live.resource_version() });
     memory.forget_failures();
-    // What the API server answers to a Service is one.
-    live.try_parse().map_err(|_| ApplyError::Incomplete { missing: "a Service's fields" })
+    Ok(live)
+}
+
+/// Writes the slices that the exposure needs; `live` is the Service that they go with.
+async fn apply_slices(
+    client: &Client,
+    desired: &Service,
+    live: &Service,
+    verdict: &Verdict,
+    memory: &mut Memory,
+) -> Result<Vec<EndpointSlice>, ApplyError> {
+    let machines: Vec<&VmPod> = verdict.machines.iter().collect();
+    let mut owner = desired.clone();
+    owner.metadata.uid = live.uid();
+    let wanted = slices(&owner, &machines);
+    for slice in &wanted {
+        let (name, slice) = (slice.name_any(), object(slice));
+        let hash = fingerprint(&serde_json::to_string(&slice).unwrap_or_default());
+        let seen = verdict.slices.iter().find(|seen| seen.name == name);
+        let is_known = |seen: &SeenSlice| {
+            let resource_version = seen.resource_version.clone();
+            memory.slices.get(&name) == Some(&Applied { desired: hash, resource_version })
+        };
+        if seen.is_some_and(is_known) {
+            continue;
+        }
+        let written = apply(client, &slice).await?;
+        let applied = Applied { desired: hash, resource_version: written.resource_version() };
+        memory.slices.insert(name, applied);
+    }
+    Ok(wanted)
 }
 
 /// Writes the slices that the exposure needs, and removes those that it needs no more.
-async fn apply_slices(
+async fn settle_slices(
     client: &Client,
-    exposure: &ServiceExposure,
-    verdict: &Verdict,
+    desired: &Service,
     live: &Service,
+    verdict: &Verdict,
+    memory: &mut Memory,
 ) -> Result<(), ApplyError> {
-    let machines: Vec<&VmPod> = verdict.machines.iter().collect();
-    let desired = slices(exposure, live, &machines);
-    let had_no_selector = |own: &Service| own.spec.as_ref().is_some_and(|s| s.selector.is_none());
-    if desired.is_empty() && !verdict.own.as_ref().is_some_and(had_no_selector) {
-        return Ok(());
-    }
-    for slice in &desired {
-        apply(client, &object(slice)).await?;
-    }
-    let namespace = live.namespace().unwrap_or_default();
-    let selector =
-        format!("{SLICE_SERVICE}={},{SLICE_MANAGED_BY}={SLICE_MANAGER}", live.name_any());
-    let api: Api<EndpointSlice> = Api::namespaced(client.clone(), &namespace);
-    let found = api.list_metadata(&ListParams::default().labels(&selector)).await;
-    let found = found.map_err(|source| ApplyError::Request {
-        action: "list the EndpointSlices of",
-        object: crate::apply::ObjectName::of(&reference::<Service>(
-            Some(&namespace),
-            &live.name_any(),
-        )),
-        source: Box::new(source),
-    })?;
-    let is_wanted = |name: &str| desired.iter().any(|slice| slice.name_any() == name);
-    for slice in found.items.iter().filter(|slice| !is_wanted(&slice.name_any())) {
-        let name = slice.name_any();
-        delete_if_exists(client, &reference::<EndpointSlice>(Some(&namespace), &name)).await?;
+    let wanted = apply_slices(client, desired, live, verdict, memory).await?;
+    for stale in stale_slices(desired, &wanted, &verdict.slices) {
+        let slice = reference::<EndpointSlice>(Some(&stale.namespace), &stale.name);
+        delete_if_exists(client, &slice).await?;
+        memory.slices.remove(&stale.name);
     }
     Ok(())
 }
@@ -152,6 +169,7 @@ async fn withdraw(
     match delete(client, exposure).await {
         Ok(()) => {
             memory.applied = None;
+            memory.slices.clear();
             memory.probed = None;
             Programming::Absent
         }

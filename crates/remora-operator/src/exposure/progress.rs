@@ -1,6 +1,6 @@
 //! What the controller remembers about each exposure between two looks at it. Nothing of it has to survive a restart.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(super) struct Progress {
 pub(super) struct Memory {
     /// What was applied last, and the version that came of it.
     pub(super) applied: Option<Applied>,
+    /// The same of its EndpointSlices, by name.
+    pub(super) slices: BTreeMap<String, Applied>,
     /// Result of the last attempt to connect, and what it was about.
     pub(super) probed: Option<(u64, Probing)>,
     /// The status as it was written last: newer than what a lagging watch shows.

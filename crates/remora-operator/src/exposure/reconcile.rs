@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
@@ -176,14 +175,9 @@ async fn probe(
     programming: &Programming,
     memory: &mut Memory,
 ) -> (Vec<ExposureEndpoint>, Probing) {
-    let service: &Service = match programming {
-        Programming::Done(service) | Programming::Kept(service) => service,
-        Programming::Absent | Programming::Failed { .. } => {
-            return (Vec::new(), Probing::NotTried);
-        }
-    };
-    let endpoints = endpoints(service, &exposures.observed.hosting_nodes());
-    let serving = verdict.machines.iter().filter(|pod| pod.is_ready && !pod.is_terminating);
+    let Some(service) = programming.service() else { return (Vec::new(), Probing::NotTried) };
+    let endpoints = endpoints(service, &exposures.observed.hosting_nodes(), &verdict.machines);
+    let serving = verdict.machines.iter().filter(|pod| pod.is_serving());
     let mut serving: Vec<&str> = serving.map(|pod| pod.uid.as_str()).collect();
     serving.sort_unstable();
     let subject = fingerprint(&(
@@ -191,6 +185,7 @@ async fn probe(
         exposure.meta().generation,
         service.resource_version(),
         &serving,
+        verdict.hosted.as_ref().map(|hosted| (&hosted.nodes, hosted.is_ready)),
     ));
     match &memory.probed {
         Some((about, probing)) if *about == subject && probing.is_settled() => {

@@ -13,7 +13,8 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Controller, WatchStreamExt};
 use kube::{Api, ResourceExt};
 use remora_api::{HostedCluster, labels};
-use remora_core::load_balancer::{Machine, SeenSlice, ServiceNodes, is_concerned};
+use remora_core::expose::{SeenSlice, ServiceNodes, VmPod};
+use remora_core::load_balancer::is_concerned;
 use tokio::sync::{Notify, watch};
 
 use super::memory::Memories;
@@ -78,7 +79,7 @@ async fn balance(session: HostedSession) {
     let (machines, machine_changes) = view::watch(
         Api::<Pod>::namespaced(hosting, namespace),
         watcher::Config::default().labels(&workers(&cluster.infra_id)),
-        Machine::of,
+        VmPod::of,
     );
     let (needs_local, is_local_needed) = watch::channel(false);
     let observed = Observed {

@@ -9,9 +9,8 @@ use kube::ResourceExt;
 use kube::core::ObjectMeta;
 use kube::runtime::reflector::Store;
 use remora_api::labels;
-use remora_core::load_balancer::{
-    Cluster, Machine, SeenSlice, ServiceNodes, is_made_here, service_name,
-};
+use remora_core::expose::{SeenSlice, ServiceNodes, VmPod};
+use remora_core::load_balancer::{Cluster, is_made_here, service_name};
 use tokio::sync::watch;
 
 use crate::exposure::view::View;
@@ -54,7 +53,7 @@ pub(super) struct Observed {
     pub(super) made_slices: View<SeenSlice>,
     pub(super) switch: View<Switch>,
     pub(super) hosted_slices: View<ServiceNodes>,
-    pub(super) machines: View<Machine>,
+    pub(super) machines: View<VmPod>,
     pub(super) needs_local: watch::Sender<bool>,
 }
 
@@ -102,7 +101,7 @@ impl Observed {
     }
 
     /// Nodes that run ready pods of a hosted Service, and the machines; none before they are known.
-    pub(super) fn local(&self, hosted: &Service) -> Option<(BTreeSet<String>, Vec<Machine>)> {
+    pub(super) fn local(&self, hosted: &Service) -> Option<(BTreeSet<String>, Vec<VmPod>)> {
         self.needs_local.send_replace(true);
         self.local_ready().now_or_never()?;
         let (namespace, name) = (hosted.namespace().unwrap_or_default(), hosted.name_any());

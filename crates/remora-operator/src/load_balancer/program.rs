@@ -2,17 +2,16 @@
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
-use remora_core::load_balancer::{
-    Cluster, correction, is_local, is_made_here, slices, stale_slices,
-};
+use remora_core::expose::stale_slices;
+use remora_core::load_balancer::{Cluster, is_local, is_made_here, slices};
 use remora_core::object::object;
 
 use super::observed::hosting_name;
 use super::reconcile::Balancers;
-use crate::apply::{ApplyError, FIELD_MANAGER, apply, delete_if_exists, failed, reference};
+use crate::apply::{ApplyError, apply, delete_if_exists, failed, reference};
+use crate::exposure::correct::corrected;
 
 /// How far it is.
 pub(super) enum Programmed {
@@ -81,13 +80,7 @@ async fn apply_service(
         (Some(live), _) => parse(live)?,
         (None, None) => return Err(ApplyError::Incomplete { missing: "an answer" }),
     };
-    let Some(patch) = correction(desired, &live) else { return Ok(live) };
-    let client = &balancers.session.context.client;
-    let api: Api<Service> = Api::namespaced(client.clone(), &live.namespace().unwrap_or_default());
-    let params =
-        PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let corrected = api.patch(&live.name_any(), &params, &Patch::Merge(&patch)).await;
-    corrected.map_err(|error| failed("correct", &object, error))
+    corrected(&balancers.session.context.client, desired, live).await
 }
 
 /// What the API server answers to a Service is one.

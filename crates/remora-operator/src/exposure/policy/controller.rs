@@ -18,7 +18,7 @@ use super::reconcile::{Made, Policies, reconcile};
 use crate::apply::ApplyError;
 use crate::context::Context;
 use crate::error::chain;
-use crate::exposure::hosted_services::Change;
+use crate::exposure::hosted::Change;
 use crate::exposure::view;
 
 /// HostedClusters looked at at once.

@@ -11,6 +11,8 @@ pub const INFRA_ID_RANDOM_LENGTH: usize = 5;
 pub const ADMIN_KUBECONFIG: &str = "admin-kubeconfig";
 /// Secret of the control plane namespace: admin kubeconfig with the address of the Service.
 pub const SERVICE_NETWORK_ADMIN_KUBECONFIG: &str = "service-network-admin-kubeconfig";
+/// Secret of the control plane namespace: copy of the HostedCluster's pull secret.
+pub const CONTROL_PLANE_PULL_SECRET: &str = "pull-secret";
 /// Key of every kubeconfig Secret.
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
 /// Key of a pull secret.

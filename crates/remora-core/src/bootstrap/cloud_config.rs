@@ -29,6 +29,13 @@ if [ -n "$name" ] && [ "$(cat /proc/sys/kernel/hostname)" != "$name" ]; then
   echo "$name" > /proc/sys/kernel/hostname
 fi"#;
 
+/// The providerID proves that a node is a machine of a NodePool. The node has it from its first moment, and the name of
+/// the host makes it.
+const SET_PROVIDER_ID: &str = r#"case $(cat /etc/kubernetes/kubelet.yaml) in
+  *providerID:*) ;;
+  *) echo "providerID: kubevirt://$(cat /proc/sys/kernel/hostname)" >> /etc/kubernetes/kubelet.yaml ;;
+esac"#;
+
 /// Renders the cloud-config of a machine.
 pub fn user_data(bootstrap: &Bootstrap, token: &BootstrapToken) -> String {
     let file = |path, permissions, content| WriteFile { path, permissions, content };
@@ -50,6 +57,7 @@ pub fn user_data(bootstrap: &Bootstrap, token: &BootstrapToken) -> String {
         write_files,
         runcmd: vec![
             command(&["sh", "-c", SET_HOST_NAME]),
+            command(&["sh", "-c", SET_PROVIDER_ID]),
             command(&["sh", "-c", &link_resolver_configuration()]),
             // Not waited for: the unit is of type simple, and cloud-init has nothing left to do.
             command(&["systemctl", "start", "--no-block", "kubelet.service"]),
@@ -87,4 +95,32 @@ fn command(words: &[&str]) -> Vec<String> {
 
 fn yaml(value: &impl Serialize) -> String {
     serde_saphyr::to_string(value).expect("plain data has a YAML form")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn when_the_provider_id_is_set_the_configuration_has_it_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("kubelet.yaml");
+        let host_name = directory.path().join("hostname");
+        fs::write(&file, "failSwapOn: false\nserverTLSBootstrap: true\n").unwrap();
+        fs::write(&host_name, "pool-b-x7k2p\n").unwrap();
+        let script = SET_PROVIDER_ID
+            .replace(files::KUBELET_CONFIGURATION, &file.display().to_string())
+            .replace("/proc/sys/kernel/hostname", &host_name.display().to_string());
+        for _ in 0..2 {
+            assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text.matches("providerID").count(), 1);
+        let configuration: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(configuration["providerID"], "kubevirt://pool-b-x7k2p");
+        assert_eq!(configuration["serverTLSBootstrap"], true);
+    }
 }

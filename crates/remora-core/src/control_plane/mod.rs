@@ -63,6 +63,8 @@ pub struct ControlPlane {
     pub feature_gates: Vec<String>,
     /// Placement of the pods.
     pub placement: Placement,
+    /// Secret of the control plane namespace with which the pods' images are pulled.
+    pub pull_secret: Option<&'static str>,
     /// A change of this value restarts the control plane.
     pub restart_date: Option<String>,
     /// Requests that replace ours, by `<workload>.<container>`.
@@ -278,6 +280,7 @@ pub(crate) mod testing {
             api_dns_name: None,
             feature_gates: Vec::new(),
             placement: Placement::default(),
+            pull_secret: Some("pull-secret"),
             restart_date: None,
             resource_requests: BTreeMap::new(),
             secret_hashes: [("kas-server-crt".to_owned(), "aaaa".to_owned())].into(),

@@ -114,6 +114,9 @@ pub(super) fn template(control_plane: &ControlPlane, pod: &Pod) -> Value {
             .collect::<Vec<_>>(),
         "volumes": pod.volumes.iter().map(|(name, volume)| volume_json(name, volume)).collect::<Vec<_>>(),
     });
+    if let Some(name) = control_plane.pull_secret {
+        spec["imagePullSecrets"] = json!([{ "name": name }]);
+    }
     place(control_plane, pod.component, &mut spec);
     json!({
         "metadata": {

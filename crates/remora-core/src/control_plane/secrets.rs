@@ -64,6 +64,18 @@ pub fn service_account_key(
     )
 }
 
+/// Builds the copy of the HostedCluster's pull secret.
+pub fn pull_secret(control_plane: &ControlPlane, content: ByteString) -> DynamicObject {
+    let name = names::CONTROL_PLANE_PULL_SECRET;
+    from_json(json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": control_plane.metadata(name, name),
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": { names::PULL_SECRET_KEY: content },
+    }))
+}
+
 /// Builds the kubeconfigs that lead through the hosting cluster's own network.
 pub fn internal_kubeconfigs(control_plane: &ControlPlane, clients: &Clients) -> Vec<DynamicObject> {
     let endpoint = service_endpoint(control_plane);
@@ -232,6 +244,8 @@ mod tests {
             &PrivateKey::new("private".to_owned()),
             "public",
         ));
+        let content = ByteString(br#"{"auths":{}}"#.to_vec());
+        objects.push(pull_secret(&control_plane, content));
         objects.iter().for_each(assert_is::<Secret>);
         insta::assert_yaml_snapshot!(objects);
     }

@@ -1,6 +1,7 @@
 //! What a NodePool's nodes carry inside the hosted cluster, and how they are emptied.
 
 mod drain;
+mod ownership;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use crate::pool::machine;
 pub use drain::{DrainStep, PodVerdict, drain_step, pod_verdict};
+pub use ownership::{belongs_to, left_behind};
 
 /// Taint that Kubernetes puts on a node whose kubelet is silent.
 const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
@@ -19,6 +21,8 @@ const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
 /// What a NodePool wants of its nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSettings {
+    /// The NodePool's namespace.
+    pub namespace: String,
     /// The NodePool's name.
     pub node_pool: String,
     /// Labels.
@@ -33,7 +37,9 @@ pub fn desired_node(name: &str, settings: &NodeSettings) -> DynamicObject {
     let mut node_labels = settings.labels.clone();
     node_labels.insert(labels::NODE_NODE_POOL.to_owned(), settings.node_pool.clone());
     let taints = serde_json::to_string(&settings.taints).expect("taints are plain data");
-    let annotations = BTreeMap::from([(labels::POOL_TAINTS, taints)]);
+    let node_pool = format!("{}/{}", settings.namespace, settings.node_pool);
+    let annotations =
+        BTreeMap::from([(labels::POOL_TAINTS, taints), (labels::NODE_POOL, node_pool)]);
     serde_json::from_value(json!({
         "apiVersion": "v1",
         "kind": "Node",

@@ -17,6 +17,7 @@ fn taint(key: &str, value: &str, effect: &str) -> Taint {
 
 fn settings() -> NodeSettings {
     NodeSettings {
+        namespace: "clusters".to_owned(),
         node_pool: "pool-b".to_owned(),
         labels: [("tier".to_owned(), "front".to_owned())].into(),
         taints: vec![taint("dedicated", "db", "NoSchedule")],

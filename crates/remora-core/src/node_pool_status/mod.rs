@@ -2,6 +2,9 @@
 
 mod machines;
 mod spec;
+mod unused;
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,7 +13,7 @@ use remora_api::node_pool::{
     NodePoolCondition, NodePoolSpec, NodePoolStatus, NodeVersion, NodesInfo,
 };
 
-use crate::pause::Pause;
+use crate::pause::PoolPause;
 use crate::pool::{Machine, PoolRules, Problem};
 
 /// Longest message of a condition (the CRD's limit, in bytes to be on the safe side).
@@ -21,10 +24,14 @@ const MESSAGE_LIMIT: usize = 32_768;
 pub struct PoolView<'a> {
     /// Generation of the spec.
     pub generation: Option<i64>,
+    /// Namespace of the pool and of its HostedCluster.
+    pub namespace: &'a str,
     /// The spec.
     pub spec: &'a NodePoolSpec,
-    /// Whether the pool is left alone.
-    pub pause: Pause,
+    /// The annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+    /// Whether the pool's machines are left alone.
+    pub pause: PoolPause,
     /// What the spec asks for, or what is wrong with it.
     pub rules: &'a Result<PoolRules, Vec<Problem>>,
     /// The HostedCluster.

@@ -3,8 +3,8 @@
 use remora_api::conditions::{NodePoolConditionType as Type, Reason};
 use remora_api::node_pool::KubevirtCachingStrategyType;
 
-use super::{ClusterView, Draft, PoolView, ReleaseView, Truth};
-use crate::pause::Pause;
+use super::{ClusterView, Draft, PoolView, ReleaseView, Truth, unused};
+use crate::pause::{Pause, PoolPause};
 
 /// How many minor versions a pool may be behind its control plane (Kubernetes' own skew policy).
 const MINOR_SKEW: u64 = 3;
@@ -75,29 +75,37 @@ pub(super) fn valid_release_image(view: &PoolView<'_>) -> Draft {
 
 pub(super) fn reconciliation_active(view: &PoolView<'_>) -> Draft {
     let type_ = Type::ReconciliationActive;
-    match view.pause {
-        Pause::Active => {
-            Draft::new(type_, true, Reason::AsExpected, "Reconciliation active on resource")
-        }
-        Pause::Indefinite => Draft::new(
-            type_,
-            false,
-            Reason::ReconciliationPaused,
-            "Reconciliation paused until field removed",
-        ),
-        Pause::Until(time) => Draft::new(
-            type_,
-            false,
-            Reason::ReconciliationPaused,
-            format!("Reconciliation paused until: {time}"),
-        ),
-        Pause::Invalid => Draft::new(
+    let PoolPause { own, of_cluster } = view.pause;
+    let own_message = match own {
+        Pause::Active | Pause::Invalid => None,
+        Pause::Indefinite => Some("Reconciliation paused until field removed".to_owned()),
+        Pause::Until(time) => Some(format!("Reconciliation paused until: {time}")),
+    };
+    let cluster = format!("HostedCluster {}/{}", view.namespace, view.spec.cluster_name);
+    let cluster_message = match of_cluster {
+        Pause::Active | Pause::Invalid => None,
+        Pause::Indefinite => Some(format!(
+            "{cluster} is paused, and the machines of its NodePools with it: remove its spec.pausedUntil to have them \
+             looked after again"
+        )),
+        Pause::Until(time) => Some(format!(
+            "{cluster} is paused until {time}, and the machines of its NodePools with it: remove its spec.pausedUntil \
+             to have them looked after before"
+        )),
+    };
+    let messages: Vec<String> = own_message.into_iter().chain(cluster_message).collect();
+    if !messages.is_empty() {
+        return Draft::new(type_, false, Reason::ReconciliationPaused, messages.join("; "));
+    }
+    if own == Pause::Invalid {
+        return Draft::new(
             type_,
             true,
             Reason::InvalidPausedUntilValue,
             "spec.pausedUntil is neither a time (RFC 3339) nor a truth value: reconciliation goes on",
-        ),
+        );
     }
+    Draft::new(type_, true, Reason::AsExpected, "Reconciliation active on resource")
 }
 
 pub(super) fn supported_version_skew(view: &PoolView<'_>) -> Draft {
@@ -154,20 +162,9 @@ fn numbers(version: &str) -> Option<(u64, u64, u64)> {
 
 pub(super) fn valid_machine_config(view: &PoolView<'_>) -> Draft {
     let mut draft = checked(view, Type::ValidMachineConfig);
-    let ignored: Vec<&str> = [
-        ("spec.config", !view.spec.config.is_empty()),
-        ("spec.tuningConfig", !view.spec.tuning_config.is_empty()),
-        ("spec.osImageStream", view.spec.os_image_stream.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(field, is_set)| is_set.then_some(field))
-    .collect();
-    if !ignored.is_empty() {
-        draft.message = format!(
-            "{}; {} without effect: nodes have no Ignition and no OpenShift operators",
-            draft.message,
-            ignored.join(" and ")
-        );
+    for note in unused::notes(view.spec, view.annotations) {
+        draft.message.push_str("; ");
+        draft.message.push_str(&note);
     }
     draft
 }

@@ -1,11 +1,12 @@
 //! Whole lists of conditions for the situations a pool goes through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pause::Pause;
 use crate::pool::machine::{Instance, Node, Stay};
 use crate::pool::{Replacement, Size};
 
@@ -51,7 +52,7 @@ fn machine(name: &str, node: Node) -> Machine {
 /// What a situation differs in.
 struct Situation {
     spec: NodePoolSpec,
-    pause: Pause,
+    pause: PoolPause,
     rules: Result<PoolRules, Vec<Problem>>,
     cluster: ClusterView,
     release: ReleaseView,
@@ -66,7 +67,7 @@ impl Default for Situation {
     fn default() -> Self {
         Self {
             spec: spec(&json!({})),
-            pause: Pause::Active,
+            pause: PoolPause { own: Pause::Active, of_cluster: Pause::Active },
             rules: rules(2),
             cluster: ClusterView::Available { version: Some("1.35.5".to_owned()) },
             release: ReleaseView::Resolved { version: "1.35.4".to_owned() },
@@ -87,7 +88,9 @@ impl Situation {
     fn status(&self, present: &NodePoolStatus) -> NodePoolStatus {
         let view = PoolView {
             generation: Some(7),
+            namespace: "clusters",
             spec: &self.spec,
+            annotations: &BTreeMap::new(),
             pause: self.pause,
             rules: &self.rules,
             cluster: &self.cluster,
@@ -161,16 +164,48 @@ fn when_fields_have_no_effect_conditions_say_which() {
                 "replicas": null,
                 "autoScaling": {"min": 1, "max": 4},
                 "config": [{"name": "x"}],
+                "nodeVolumeDetachTimeout": "5m",
                 "management": {"upgradeType": "Replace", "autoRepair": true},
                 "platform": {"type": "KubeVirt", "kubevirt": {
                     "rootVolume": {"type": "Persistent", "cacheStrategy": {"type": "PVC"}},
                 }},
             })),
-            pause: Pause::Invalid,
+            pause: PoolPause { own: Pause::Invalid, of_cluster: Pause::Active },
             rules: rules(0),
             ..Situation::default()
         }
         .told()
+    );
+}
+
+#[test]
+fn when_a_pool_is_left_alone_it_says_whose_field_says_so_and_goes_on_telling_of_its_nodes() {
+    let until = Pause::Until("2026-11-30T12:00:00Z".parse().unwrap());
+    let told = |own, of_cluster| {
+        let situation = Situation {
+            pause: PoolPause { own, of_cluster },
+            machines: vec![machine("a", Node::Ready)],
+            ..Situation::default()
+        };
+        let status = situation.status(&NodePoolStatus::default());
+        let mut lines = Vec::new();
+        for type_ in ["ReconciliationActive", "Ready"] {
+            let found = status.conditions.iter().find(|found| found.type_ == type_).unwrap();
+            lines.push(format!("{type_}={} {}: {}", found.status, found.reason, found.message));
+        }
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(
+        [
+            told(Pause::Indefinite, Pause::Active),
+            told(Pause::Active, Pause::Indefinite),
+            told(Pause::Active, until),
+            told(Pause::Indefinite, until),
+            told(Pause::Invalid, Pause::Indefinite),
+            // The HostedCluster says itself that its field is no time.
+            told(Pause::Active, Pause::Invalid),
+        ]
+        .join("\n\n")
     );
 }
 

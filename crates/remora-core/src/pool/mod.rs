@@ -10,7 +10,7 @@ mod virtual_machine;
 
 pub use json_patch::{PatchError, check_patch};
 pub use machine::Machine;
-pub use name::{NAME_ENTROPY, POOL_NAME_LIMIT, machine_name};
+pub use name::{NAME_ENTROPY, POOL_NAME_LIMIT, machine_name, names_machines, node_pool_of};
 pub use plan::{Plan, Replacement, Wanted, in_order, plan};
 pub use template::{
     DefaultNetwork, HostDevice, MachineTemplate, Multiqueue, NoDiskImage, QualityOfService,

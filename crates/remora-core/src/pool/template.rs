@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use remora_api::hosted_cluster::ImageContentSource;
 use remora_api::node_pool::{
-    KubevirtNodePoolPlatform, KubevirtRootVolume, MultiQueueSetting, QosClass,
+    KubevirtCompute, KubevirtDiskImage, KubevirtHostDevice, KubevirtNetwork,
+    KubevirtNodePoolPlatform, KubevirtPersistentVolume, KubevirtRootVolume, KubevirtVolumeType,
+    MultiQueueSetting, QosClass,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -124,14 +126,14 @@ pub struct TemplateSources<'a> {
 pub struct NoDiskImage;
 
 impl MachineTemplate {
-    /// Reads what a NodePool's machines are made of.
+    /// Reads what a NodePool's machines are made of. Every field is named, so that a new one is either read or told.
     pub fn new(
         platform: &KubevirtNodePoolPlatform,
         sources: TemplateSources<'_>,
     ) -> Result<Self, NoDiskImage> {
         let KubevirtNodePoolPlatform {
             root_volume,
-            compute,
+            compute: KubevirtCompute { memory, cores, qos_class },
             network_interface_multiqueue,
             additional_networks,
             attach_default_network,
@@ -140,9 +142,9 @@ impl MachineTemplate {
         } = platform;
         Ok(Self {
             root_disk: root_disk(root_volume, sources)?,
-            cores: compute.cores,
-            memory: compute.memory.0.clone(),
-            quality_of_service: match compute.qos_class {
+            cores: *cores,
+            memory: memory.0.clone(),
+            quality_of_service: match qos_class {
                 QosClass::Burstable => QualityOfService::Burstable,
                 QosClass::Guaranteed => QualityOfService::Guaranteed,
             },
@@ -157,14 +159,14 @@ impl MachineTemplate {
             },
             additional_networks: additional_networks
                 .iter()
-                .map(|network| network.name.clone())
+                .map(|KubevirtNetwork { name }| name.clone())
                 .collect(),
             node_selector: node_selector.clone(),
             host_devices: host_devices
                 .iter()
-                .map(|device| HostDevice {
-                    name: device.device_name.clone(),
-                    count: usize::try_from(device.count).unwrap_or(1),
+                .map(|KubevirtHostDevice { device_name, count }| HostDevice {
+                    name: device_name.clone(),
+                    count: usize::try_from(*count).unwrap_or(1),
                 })
                 .collect(),
         })
@@ -175,19 +177,28 @@ fn root_disk(
     root_volume: &KubevirtRootVolume,
     sources: TemplateSources<'_>,
 ) -> Result<RootDisk, NoDiskImage> {
-    let own = root_volume
-        .disk_image
+    let KubevirtRootVolume {
+        disk_image,
+        volume_type: KubevirtVolumeType::Persistent,
+        persistent,
+        // Told in ValidPlatformImage.
+        cache_strategy: _,
+    } = root_volume;
+    let own = disk_image
         .as_ref()
-        .and_then(|disk_image| disk_image.container_disk_image.as_deref())
+        .and_then(|KubevirtDiskImage { container_disk_image }| container_disk_image.as_deref())
         .filter(|image| !image.is_empty());
     let image = own.or(sources.release_disk).ok_or(NoDiskImage)?.to_owned();
-    Ok(match (&root_volume.persistent, sources.importer) {
-        (Some(volume), VolumeImporter::Installed) => RootDisk::Volume {
+    Ok(match (persistent, sources.importer) {
+        (
+            Some(KubevirtPersistentVolume { size, storage_class, access_modes, volume_mode }),
+            VolumeImporter::Installed,
+        ) => RootDisk::Volume {
             image,
-            size: volume.size.0.clone(),
-            storage_class: volume.storage_class.clone(),
-            access_modes: volume.access_modes.iter().map(ToString::to_string).collect(),
-            volume_mode: volume.volume_mode.map(|mode| mode.to_string()),
+            size: size.0.clone(),
+            storage_class: storage_class.clone(),
+            access_modes: access_modes.iter().map(ToString::to_string).collect(),
+            volume_mode: volume_mode.map(|mode| mode.to_string()),
         },
         (Some(_), VolumeImporter::Absent) | (None, _) => {
             RootDisk::Container { image, pull_secret: sources.pull_secret.map(str::to_owned) }
@@ -221,5 +232,24 @@ impl Revision<'_> {
         let text = serde_json::to_vec(self).expect("plain data has a JSON form");
         let digest = Sha256::digest(text);
         digest.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hash that changes without the user's doing replaces every machine there is.
+    #[test]
+    fn when_remora_is_upgraded_the_hash_of_a_revision_stays() {
+        let revision = Revision {
+            release_image: "registry.example/release:1.35.4",
+            platform: &KubevirtNodePoolPlatform::default(),
+            patches: &["[]"],
+            pull_secret: "demo-pull-secret",
+            additional_trust_bundle: None,
+            image_content_sources: &[],
+        };
+        assert_eq!(revision.hash(), "0596565b8f");
     }
 }

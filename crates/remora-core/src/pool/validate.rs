@@ -5,12 +5,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use remora_api::conditions::{NodePoolConditionType, Reason};
 use remora_api::hosted_cluster::PlatformType;
 use remora_api::node_pool::{
-    Architecture, KubevirtNodePoolPlatform, NodePoolManagement, NodePoolSpec, RollingUpdate,
-    UpgradeStrategy, UpgradeType,
+    Architecture, KubevirtNodePoolPlatform, NodePoolAutoScaling, NodePoolManagement, NodePoolSpec,
+    RollingUpdate, UpgradeStrategy, UpgradeType,
 };
 
 use super::json_patch::check_patch;
-use super::name::POOL_NAME_LIMIT;
+use super::name::{POOL_NAME_LIMIT, names_machines};
 use super::plan::Replacement;
 
 /// Most host devices of one machine: each is an entry of its own in the VirtualMachine, and a PCI slot.
@@ -109,7 +109,7 @@ fn invalid(condition: NodePoolConditionType, message: String) -> Problem {
 }
 
 fn check_name(name: &str, problems: &mut Vec<Problem>) {
-    if name.len() > POOL_NAME_LIMIT || name.contains('.') {
+    if !names_machines(name) {
         problems.push(Problem {
             condition: NodePoolConditionType::ValidMachineTemplate,
             reason: Reason::InvalidKubevirtMachineTemplate,
@@ -195,10 +195,10 @@ fn is_network_name(name: &str) -> bool {
 }
 
 fn size(spec: &NodePoolSpec) -> Result<Size, Problem> {
-    if let Some(bounds) = &spec.auto_scaling {
+    if let Some(NodePoolAutoScaling { min, max }) = spec.auto_scaling {
         let bound = |value: i32| usize::try_from(value).unwrap_or(0);
         // Like HyperShift on this platform: a pool that scales keeps at least one node.
-        return Ok(Size::Between(bound(bounds.min).max(1), bound(bounds.max)));
+        return Ok(Size::Between(bound(min).max(1), bound(max)));
     }
     let replicas = spec.replicas.unwrap_or(0);
     usize::try_from(replicas).map(Size::Fixed).map_err(|_| {

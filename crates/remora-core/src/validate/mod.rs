@@ -109,11 +109,17 @@ impl Settings {
             api_dns_name: spec.kube_api_server_dns_name.clone().filter(|name| !name.is_empty()),
             feature_gates: self.feature_gates,
             placement: self.placement,
+            pull_secret: pull_secret(spec),
             restart_date: annotation(hosted_cluster, labels::RESTART_DATE),
             resource_requests: self.resource_requests,
             secret_hashes: BTreeMap::new(),
         }
     }
+}
+
+/// The copy of the pull secret in the control plane namespace, if there is a pull secret to be copied.
+pub fn pull_secret(spec: &HostedClusterSpec) -> Option<&'static str> {
+    (!spec.pull_secret.name.is_empty()).then_some(names::CONTROL_PLANE_PULL_SECRET)
 }
 
 /// Validates a HostedCluster; all faults are found, not only the first.

@@ -16,7 +16,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher::{self, metadata_watcher, watcher};
 use kube::runtime::{Predicate, PredicateConfig, WatchStreamExt, predicates};
 use kube::{Api, Resource, ResourceExt};
 use remora_api::{HostedCluster, NodePool, labels, names};
@@ -70,6 +70,7 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     controller = watch_owned::<NetworkPolicy>(controller, &context);
     controller = watch_owned::<PodDisruptionBudget>(controller, &context);
     controller = watch::<Namespace>(controller, &context, labels::HOSTED_CONTROL_PLANE);
+    controller = watch_pull_secrets(controller, &context, &reader);
     controller = watch_for_deletion(controller, &context, &reader);
     let shared = Arc::new(Shared { context, failures: Mutex::default() });
     controller
@@ -114,6 +115,28 @@ where
         let owner = object.metadata.annotations.as_ref()?.get(labels::HOSTED_CLUSTER)?;
         let (namespace, name) = owner.split_once('/')?;
         Some(ObjectRef::new(name).within(namespace))
+    })
+}
+
+/// Wakes the HostedClusters of a pull secret when it changes. One without the type of pull secrets is looked at when
+/// something else wakes its HostedCluster: not every Secret of all namespaces shall be followed.
+fn watch_pull_secrets(
+    controller: Controller<HostedCluster>,
+    context: &Arc<Context>,
+    reader: &Store<HostedCluster>,
+) -> Controller<HostedCluster> {
+    let of_type = watcher::Config::default().fields("type=kubernetes.io/dockerconfigjson");
+    let secrets = metadata_watcher(Api::<Secret>::all(context.client.clone()), of_type)
+        .default_backoff()
+        .touched_objects();
+    let reader = reader.clone();
+    controller.watches_stream(secrets, move |secret: PartialObjectMeta<Secret>| {
+        let name = secret.name_any();
+        let is_of = |cluster: &HostedCluster| {
+            cluster.metadata.namespace == secret.metadata.namespace
+                && cluster.spec.pull_secret.name == name
+        };
+        selected(&reader, is_of)
     })
 }
 
@@ -163,10 +186,17 @@ fn being_deleted(
     reader: &Store<HostedCluster>,
     is_concerned: impl Fn(&HostedCluster) -> bool,
 ) -> Vec<ObjectRef<HostedCluster>> {
+    selected(reader, |cluster| {
+        cluster.metadata.deletion_timestamp.is_some() && is_concerned(cluster)
+    })
+}
+
+fn selected(
+    reader: &Store<HostedCluster>,
+    is_concerned: impl Fn(&HostedCluster) -> bool,
+) -> Vec<ObjectRef<HostedCluster>> {
     reader
-        .state_filter(|cluster| {
-            cluster.metadata.deletion_timestamp.is_some() && is_concerned(cluster)
-        })
+        .state_filter(is_concerned)
         .iter()
         .map(|cluster| ObjectRef::from_obj(cluster.as_ref()))
         .collect()

@@ -43,6 +43,14 @@ pub(super) enum ReconcileError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The pull secret lacks its key.
+    #[error("cannot use pull secret {namespace}/{name}: key .dockerconfigjson is missing")]
+    PullSecretKey {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Name of the Secret.
+        name: String,
+    },
     /// A certificate cannot be issued.
     #[error(transparent)]
     Issue(#[from] IssueError),
@@ -76,6 +84,7 @@ impl ReconcileError {
             Self::Write { .. } | Self::Create { .. } => "WriteFailed",
             Self::Issue(_) => "IssueFailed",
             Self::Key(_) | Self::Random => "RandomFailed",
+            Self::PullSecretKey { .. } => "PullSecretIncomplete",
             Self::MissingCredential { .. } => "MissingCredential",
             Self::Hosted(_) => "HostedClientFailed",
         }

@@ -14,6 +14,7 @@ mod error;
 mod identity;
 mod kubeconfigs;
 mod observe;
+mod pull_secret;
 mod reconcile;
 pub mod release;
 mod report;

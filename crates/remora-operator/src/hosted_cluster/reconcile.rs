@@ -23,7 +23,7 @@ use super::error::ReconcileError;
 use super::observe::{self, Ownership};
 use super::release::ResolveError;
 use super::serving::{await_published, is_available, look, look_at_own, serve, stand_by};
-use super::{credentials, deletion, identity, kubeconfigs, report};
+use super::{credentials, deletion, identity, kubeconfigs, pull_secret, report};
 use crate::apply::{ApplyError, FIELD_MANAGER, failed, reference};
 use crate::context::Context;
 use crate::error::{chain, is_conflict};
@@ -245,6 +245,7 @@ async fn apply(
         None => false,
     };
     control_plane.secret_hashes = credentials.hashes.clone();
+    first.step(report, pull_secret::copy(context, live, &control_plane).await);
     let objects = control_plane::objects(&control_plane);
     first.step(report, context.applied.apply_all(&context.client, &objects).await);
     let mut workloads = look(context, &control_plane.namespace, report).await?;

@@ -61,8 +61,9 @@ pub(super) async fn look_at_own(
     }
 }
 
-/// Looks at what runs, changes none of it, and keeps the session: the NodePools and exposures of a cluster that is paused
-/// or blocked go on, after a restart of the operator as before. `addons` are for the session.
+/// Looks at what runs, changes none of it, and keeps the session, after a restart of the operator as before: the exposures
+/// of a cluster that is paused or blocked go on, the NodePools of one that is blocked too, and those of one that is paused
+/// tell of their nodes. `addons` are for the session.
 pub(super) async fn stand_by(
     context: &Arc<Context>,
     live: &HostedCluster,

@@ -77,7 +77,8 @@ pub async fn run(session: HostedSession) {
     }
 }
 
-async fn until(time: Option<tokio::time::Instant>) {
+/// Waits until a time, forever if there is none.
+pub(super) async fn until(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,

@@ -1,4 +1,5 @@
-//! Takes a NodePool down: machines, nodes, bootstrap data, finalizer, in this order.
+//! Takes a NodePool down: machines, nodes, bootstrap data, finalizer, in this order. Nodes of a hosted API server that does
+//! not answer are not waited for: they are deleted when it does.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -8,7 +9,7 @@ use remora_api::labels::FINALIZER;
 use remora_api::{HostedCluster, NodePool};
 use remora_core::node_pool_status::not_ready;
 use remora_core::pool::machine::Stay;
-use remora_core::pool::{Machine, validate};
+use remora_core::pool::{Machine, names_machines, validate};
 
 use super::bootstrap::{self, Expired};
 use super::error::PoolError;
@@ -16,6 +17,7 @@ use super::machines::{self, PoolPlace};
 use super::reconcile::{DRAIN_RETRY, Hosted, hosted, place};
 use super::removal::{self, Farewell};
 use super::report;
+use super::sweep::{Swept, sweep};
 use crate::context::Context;
 
 /// Takes the next step of a pool's deletion.
@@ -29,6 +31,11 @@ pub(super) async fn delete(
         return Ok(Action::await_change());
     }
     let place = place(pool);
+    if !names_machines(&place.name) {
+        // Nothing was made for it, and an API server could not even be asked.
+        report::release(&context.client, pool).await?;
+        return Ok(Action::await_change());
+    }
     if !place.is_own(&context.client).await? {
         // Its HostedCluster was refused, so nothing was made for it.
         report::release(&context.client, pool).await?;
@@ -69,7 +76,22 @@ pub(super) async fn delete(
         bootstrap::delete_secret(&context.client, secret).await?;
     }
     report::release(&context.client, pool).await?;
+    if survivor.is_some() && hosted.is_none() {
+        sweep_late(context, &place).await?;
+    }
     Ok(Action::await_change())
+}
+
+/// Deletes the nodes that the pool leaves behind if the hosted API server has answered meanwhile. When it answers from now
+/// on, its session finds them itself.
+async fn sweep_late(context: &Context, place: &PoolPlace) -> Result<(), PoolError> {
+    let Some(hosted) = hosted(context, place).await? else { return Ok(()) };
+    let swept = Swept {
+        namespace: &place.namespace,
+        cluster_name: &place.cluster_name,
+        control_plane_namespace: &place.control_plane_namespace,
+    };
+    sweep(&context.client, &hosted.client, &swept, &hosted.nodes).await
 }
 
 /// Lets all machines leave; tells what is waited for.

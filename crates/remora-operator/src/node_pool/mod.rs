@@ -25,5 +25,6 @@ mod random;
 mod reconcile;
 mod removal;
 mod report;
+mod sweep;
 
 pub use events::NodePoolEvents;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -14,11 +16,17 @@ use kube::{Api, Client, ResourceExt};
 use remora_core::node::{self, NodeSettings};
 use remora_core::pool::machine;
 use serde_json::json;
+use tokio::time::Instant;
 
+use super::csr::until;
 use super::error::{PoolError, failed};
+use super::sweep::{Swept, sweep};
 use crate::apply;
 use crate::error::{chain, is_conflict, is_not_found};
 use crate::session::HostedSession;
+
+/// Wait before nodes that pools have left behind are looked for again after something failed.
+const SWEEP_RETRY: Duration = Duration::from_secs(10);
 
 /// Numbers the runs, so that one which ends takes nothing from the one that follows it.
 static RUNS: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +54,8 @@ impl Facts {
     }
 }
 
-/// Follows the nodes of a hosted cluster until its session ends, and wakes the NodePool controller.
+/// Follows the nodes of a hosted cluster until its session ends, and wakes the NodePool controller. Once all are known,
+/// those that pools have left behind are deleted.
 pub async fn run(session: HostedSession) {
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
     let events = session.context.node_pools.clone();
@@ -67,9 +76,15 @@ pub async fn run(session: HostedSession) {
         .reflect(writer);
     let mut stream = pin!(stream);
     let mut known: HashMap<String, Facts> = HashMap::new();
+    let mut sweep_at = None;
     loop {
         let event = tokio::select! {
             () = session.cancel.cancelled() => break,
+            () = until(sweep_at) => {
+                let is_swept = sweep_session(&session, &reader.state()).await;
+                sweep_at = (!is_swept).then(|| Instant::now() + SWEEP_RETRY);
+                continue;
+            }
             event = stream.next() => event,
         };
         let is_news = match event {
@@ -88,6 +103,7 @@ pub async fn run(session: HostedSession) {
             }
             Some(Ok(Event::InitDone)) => {
                 events.register(namespace, run, reader.clone());
+                sweep_at = Some(Instant::now());
                 true
             }
             Some(Ok(Event::Apply(node))) => {
@@ -106,6 +122,26 @@ pub async fn run(session: HostedSession) {
         }
     }
     events.unregister(namespace, run);
+}
+
+/// Deletes the nodes that pools have left behind; tells whether that went through.
+async fn sweep_session(session: &HostedSession, known: &[Arc<Node>]) -> bool {
+    let swept = Swept {
+        namespace: &session.hosted_cluster.namespace,
+        cluster_name: &session.hosted_cluster.name,
+        control_plane_namespace: &session.control_plane_namespace,
+    };
+    match sweep(&session.context.client, &session.client, &swept, known).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(
+                namespace = %session.control_plane_namespace,
+                error = %chain(&error),
+                "cannot look for nodes whose NodePool is gone"
+            );
+            false
+        }
+    }
 }
 
 /// Gives a node the labels, taints and providerID that its pool wants.

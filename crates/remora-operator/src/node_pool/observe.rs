@@ -10,6 +10,7 @@ use remora_core::pool::{
     MachineTemplate, Problem, Revision, RootDisk, TemplateSources, VolumeImporter,
 };
 use remora_core::release::Release;
+use remora_core::validate::pull_secret;
 
 use super::error::{PoolError, failed};
 use crate::context::Context;
@@ -113,8 +114,11 @@ pub(super) async fn template(
     } else {
         VolumeImporter::Absent
     };
-    let sources =
-        TemplateSources { release_disk: release.image(NODE_DISK), pull_secret: None, importer };
+    let sources = TemplateSources {
+        release_disk: release.image(NODE_DISK),
+        pull_secret: pull_secret(&cluster.spec),
+        importer,
+    };
     let machine = match MachineTemplate::new(platform, sources) {
         Ok(machine) => machine,
         Err(error) => {

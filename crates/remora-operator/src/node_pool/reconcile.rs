@@ -14,9 +14,9 @@ use remora_core::node::NodeSettings;
 use remora_core::node_pool_status::{
     ClusterView, PayloadView, PoolView, ReleaseView, node_pool_status, not_ready,
 };
-use remora_core::pause::Pause;
+use remora_core::pause::PoolPause;
 use remora_core::pool::machine::Stay;
-use remora_core::pool::{Machine, PoolRules, Problem, Wanted, plan, validate};
+use remora_core::pool::{Machine, PoolRules, Problem, Wanted, names_machines, plan, validate};
 
 use super::bootstrap::{self, Clusters, Revisions};
 use super::error::PoolError;
@@ -99,7 +99,7 @@ struct Pass<'a> {
     pool: &'a NodePool,
     place: PoolPlace,
     now: Timestamp,
-    pause: Pause,
+    pause: PoolPause,
     rules: Result<PoolRules, Vec<Problem>>,
     patches: Vec<(String, String)>,
     cluster: ClusterView,
@@ -120,7 +120,8 @@ impl<'a> Pass<'a> {
         now: Timestamp,
     ) -> Result<Action, PoolError> {
         let place = place(pool);
-        let (hosted, machines) = if place.is_own(&context.client).await? {
+        let has_place = names_machines(&place.name) && place.is_own(&context.client).await?;
+        let (hosted, machines) = if has_place {
             let hosted = hosted(context, &place).await?;
             let known_nodes = hosted.as_ref().map(|hosted| hosted.nodes.as_slice());
             let machines = machines::observe(&context.client, &place, known_nodes).await?;
@@ -134,7 +135,7 @@ impl<'a> Pass<'a> {
             patches.iter().map(|(carrier, patch)| (carrier.as_str(), patch.as_str())).collect();
         let mut pass = Pass {
             rules: validate(&place.name, &pool.spec, &carried),
-            pause: Pause::read(pool.spec.paused_until.as_deref(), now),
+            pause: PoolPause::read(&pool.spec, cluster.as_ref(), now),
             cluster: observe::cluster_view(cluster.as_ref(), hosted.is_some()),
             release: ReleaseView::Unknown,
             template: None,
@@ -149,10 +150,9 @@ impl<'a> Pass<'a> {
             patches,
             machines,
         };
+        let is_workable = pass.cluster != ClusterView::Deleting && names_machines(&pass.place.name);
         let worked = match cluster {
-            Some(cluster) if pass.cluster != ClusterView::Deleting => {
-                pass.work(&cluster, hosted.as_ref()).await
-            }
+            Some(cluster) if is_workable => pass.work(&cluster, hosted.as_ref()).await,
             Some(_) | None => Ok(()),
         };
         if let Err(error) = &worked {
@@ -164,10 +164,7 @@ impl<'a> Pass<'a> {
 
     /// When the pool is looked at again although nothing happens.
     fn next(&self) -> Action {
-        let wake = match self.pause {
-            Pause::Until(time) => Some(time),
-            Pause::Active | Pause::Indefinite | Pause::Invalid => self.wake,
-        };
+        let wake = self.pause.next_end().or(self.wake);
         if !self.drains.is_empty() {
             return Action::requeue(DRAIN_RETRY);
         }
@@ -214,6 +211,7 @@ impl<'a> Pass<'a> {
 
     async fn settle_nodes(&self, hosted: &Hosted) -> Result<(), PoolError> {
         let settings = NodeSettings {
+            namespace: self.place.namespace.clone(),
             node_pool: self.place.name.clone(),
             labels: self.pool.spec.node_labels.clone(),
             taints: taints(self.pool),
@@ -317,7 +315,9 @@ impl<'a> Pass<'a> {
         });
         let view = PoolView {
             generation: self.pool.metadata.generation,
+            namespace: &self.place.namespace,
             spec: &self.pool.spec,
+            annotations: self.pool.annotations(),
             pause: self.pause,
             rules: &self.rules,
             cluster: &self.cluster,
@@ -339,10 +339,10 @@ fn taints(pool: &NodePool) -> Vec<Taint> {
     pool.spec
         .taints
         .iter()
-        .map(|taint| Taint {
-            key: taint.key.clone(),
-            value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
-            effect: taint.effect.to_string(),
+        .map(|remora_api::node_pool::Taint { key, value, effect }| Taint {
+            key: key.clone(),
+            value: Some(value.clone()).filter(|value| !value.is_empty()),
+            effect: effect.to_string(),
             time_added: None,
         })
         .collect()

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Api, Client, ResourceExt};
 use remora_api::labels;
-use remora_core::node::{DrainStep, drain_step};
+use remora_core::node::{DrainStep, belongs_to, drain_step};
 use remora_core::pool::Machine;
 use remora_core::pool::machine::Stay;
 use serde_json::json;
@@ -106,44 +106,11 @@ pub(super) async fn delete_orphans(
 ) -> Result<(), PoolError> {
     for node in nodes {
         let name = node.name_any();
-        if belongs_to(node, &place.name) && !machines.iter().any(|machine| machine.name == name) {
+        if belongs_to(node, &place.namespace, &place.name)
+            && !machines.iter().any(|machine| machine.name == name)
+        {
             nodes::delete(hosted, node).await?;
         }
     }
     Ok(())
-}
-
-/// Tells whether a node is or was a machine of the pool: by its label, or by its name as long as it has none.
-fn belongs_to(node: &Node, node_pool: &str) -> bool {
-    match node.labels().get(labels::NODE_NODE_POOL) {
-        Some(label) => label == node_pool,
-        None => {
-            let name = node.name_any();
-            name.rsplit_once('-').is_some_and(|(pool, suffix)| {
-                pool == node_pool && suffix.len() == remora_core::pool::NAME_ENTROPY
-            })
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node(name: &str, label: Option<&str>) -> Node {
-        let mut node = Node::default();
-        node.metadata.name = Some(name.to_owned());
-        node.metadata.labels =
-            label.map(|label| [(labels::NODE_NODE_POOL.to_owned(), label.to_owned())].into());
-        node
-    }
-
-    #[test]
-    fn when_a_node_has_no_label_its_name_tells_the_pool() {
-        assert!(belongs_to(&node("a-b-x7k2p", None), "a-b"));
-        assert!(!belongs_to(&node("a-b-x7k2p", None), "a"));
-        assert!(!belongs_to(&node("a-long-suffix", None), "a-long"));
-        assert!(belongs_to(&node("anything", Some("a")), "a"));
-        assert!(!belongs_to(&node("a-x7k2p", Some("b")), "a"));
-    }
 }

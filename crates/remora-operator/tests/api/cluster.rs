@@ -1,12 +1,13 @@
 //! A HostedCluster whose API server answers, though it has no control plane of its own.
 
 use k8s_openapi::ByteString;
+use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use remora_api::{labels, names};
 use remora_testkit::ApiServer;
 use remora_testkit::manifest::HOSTED_CLUSTER;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, api, apply, apply_patched, apply_status, hosted};
 
@@ -28,7 +29,8 @@ pub(crate) struct Reef {
 }
 
 impl Reef {
-    /// Makes it. The HostedCluster is paused: its control plane is stood in for.
+    /// Makes it. The HostedCluster asks for something unsupported, so that the operator makes no control plane for it: that
+    /// is stood in for.
     pub(crate) async fn make(namespace: &'static str) -> anyhow::Result<Self> {
         Self::with_api_server(namespace, hosted()?).await
     }
@@ -66,7 +68,7 @@ impl Reef {
         pull_secret(&hosting, namespace).await?;
         let cluster = json!({
             "metadata": { "namespace": namespace },
-            "spec": { "infraID": INFRA_ID, "pausedUntil": "true", "release": { "image": release } },
+            "spec": { "infraID": INFRA_ID, "fips": true, "release": { "image": release } },
         });
         apply_patched(&hosting, HOSTED_CLUSTER, &cluster).await?;
         let hosted = server.client().await?;
@@ -105,6 +107,14 @@ impl Reef {
             },
         });
         apply_status(&self.hosting, &published).await?;
+        Ok(())
+    }
+
+    /// Pauses the HostedCluster, or with `null` lets it go on.
+    pub(crate) async fn pause(&self, until: Value) -> anyhow::Result<()> {
+        let clusters = self.beside("hypershift.openshift.io/v1beta1", "HostedCluster");
+        let patch = Patch::Merge(json!({ "spec": { "pausedUntil": until } }));
+        clusters.patch("reef", &PatchParams::default(), &patch).await?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What lies in a control plane's namespace, and what keeps one from being made.
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -123,6 +124,38 @@ async fn a_missing_pull_secret_is_named_until_it_comes() -> anyhow::Result<()> {
     pull_secret(&client, "unpulled").await?;
     wait_for_condition(&clusters, "reef", ("ValidReleaseImage", "True", "AsExpected")).await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn its_pods_pull_with_a_copy_of_the_pull_secret_which_follows_the_original()
+-> anyhow::Result<()> {
+    let world = World::shared().await?;
+    let client = world.client().await?;
+    world.namespace("pulls").await?;
+    pull_secret(&client, "pulls").await?;
+    cluster(&client, ("pulls", "reef"), json!({})).await?;
+    for found in WORKLOADS {
+        let object = workload(&client, "pulls-reef", found).await?;
+        let named = object.data.pointer("/spec/template/spec/imagePullSecrets");
+        assert_eq!(named, Some(&json!([{ "name": "pull-secret" }])), "{}", found.1);
+    }
+    let (originals, copies) =
+        (api(&client, "v1", "Secret", "pulls"), api(&client, "v1", "Secret", "pulls-reef"));
+    let original = originals.get("reef-pull-secret").await?;
+    let copy = copies.get("pull-secret").await?;
+    for part in ["/type", "/data"] {
+        assert_eq!(copy.data.pointer(part), original.data.pointer(part), "{part}");
+    }
+    let content = ByteString(br#"{"auths":{"registry.test":{"auth":"dTpw"}}}"#.to_vec());
+    let changed = Patch::Merge(json!({ "data": { ".dockerconfigjson": content } }));
+    let original = originals.patch("reef-pull-secret", &PatchParams::default(), &changed).await?;
+    eventually("the copy", DEADLINE, async || {
+        let copy = copies.get("pull-secret").await?;
+        // The content is not shown, as everywhere.
+        anyhow::ensure!(copy.data.pointer("/data") == original.data.pointer("/data"), "it is old");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]

@@ -1,17 +1,19 @@
 //! NodePools: machines by number, nodes that belong to them, nothing left behind.
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, DynamicObject};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use remora_testkit::eventually;
+use remora_api::labels;
 use remora_testkit::manifest::{HOSTED_CLUSTER, NODE_POOL};
+use remora_testkit::{ApiServer, eventually};
 use serde_json::{Value, json};
 
 use crate::cluster::{INFRA_ID, Reef, pull_secret};
 use crate::stand_ins::{join, run};
 use crate::world::{
-    DEADLINE, World, api, apply_patched, condition, hosted, wait_for_condition, wait_for_count,
-    wait_until_gone,
+    DEADLINE, World, api, apply, apply_patched, condition, hosted, wait_for_condition,
+    wait_for_count, wait_until_gone,
 };
 
 const HYPERSHIFT: &str = "hypershift.openshift.io/v1beta1";
@@ -77,7 +79,7 @@ async fn a_pool_waits_for_the_api_server_of_its_cluster() -> anyhow::Result<()> 
     let expected = ("Ready", "False", "HostedClusterNotAvailable");
     wait_for_condition(&pools, "unborn", expected).await?;
     wait_for_condition(&pools, "unborn", ("ValidReleaseImage", "True", "AsExpected")).await?;
-    assert!(reef.machines().list(&kube::api::ListParams::default()).await?.items.is_empty());
+    assert!(reef.machines().list(&ListParams::default()).await?.items.is_empty());
     Ok(())
 }
 
@@ -105,6 +107,9 @@ async fn a_pool_makes_machines_and_adopts_their_nodes() -> anyhow::Result<()> {
     for name in &names {
         assert!(name.starts_with("grows-"), "{name}");
         let machine = reef.machines().get(name).await?;
+        let disk = machine.data.pointer("/spec/template/spec/volumes/0/containerDisk");
+        let pull_secret = disk.and_then(|disk| disk.get("imagePullSecret"));
+        assert_eq!(pull_secret, Some(&json!("pull-secret")));
         for (key, value) in [
             ("cluster.x-k8s.io/cluster-name", INFRA_ID),
             ("cluster.x-k8s.io/role", "worker"),
@@ -239,8 +244,9 @@ async fn a_pool_that_shrinks_takes_machine_and_node_away() -> anyhow::Result<()>
 #[tokio::test]
 async fn a_machine_that_somebody_deletes_is_replaced() -> anyhow::Result<()> {
     let reef = Reef::make("replaced").await?;
-    reef.pool("replaced", json!({ "replicas": 1 })).await?;
+    let pools = reef.pool("replaced", json!({ "replicas": 1 })).await?;
     let first = reef.start_all("replaced", 1).await?;
+    wait_for_condition(&pools, "replaced", ("Ready", "True", "AsExpected")).await?;
     let name = first.first().cloned().unwrap_or_default();
     reef.machines().delete(&name, &DeleteParams::default()).await?;
     eventually("another machine", DEADLINE, async || {
@@ -258,10 +264,98 @@ async fn a_paused_pool_is_left_alone_until_it_is_resumed() -> anyhow::Result<()>
     let pools = reef.pool("paused", json!({ "replicas": 1, "pausedUntil": "true" })).await?;
     let expected = ("ReconciliationActive", "False", "ReconciliationPaused");
     wait_for_condition(&pools, "paused", expected).await?;
-    assert!(reef.machines().list(&kube::api::ListParams::default()).await?.items.is_empty());
+    assert!(reef.machines().list(&ListParams::default()).await?.items.is_empty());
     reef.pool("paused", json!({ "replicas": 1 })).await?;
     wait_for_count(&reef.machines(), &of_pool("paused"), 1).await?;
     wait_for_condition(&pools, "paused", ("ReconciliationActive", "True", "AsExpected")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pool_of_a_paused_cluster_is_left_alone_and_told_of_until_the_cluster_is_resumed()
+-> anyhow::Result<()> {
+    let reef = Reef::make("stilled").await?;
+    let pools = reef.pool("stilled", json!({ "replicas": 1 })).await?;
+    let names = reef.start_all("stilled", 1).await?;
+    wait_for_condition(&pools, "stilled", ("Ready", "True", "AsExpected")).await?;
+    reef.pause(json!("true")).await?;
+    let paused = ("ReconciliationActive", "False", "ReconciliationPaused");
+    let message = wait_for_condition(&pools, "stilled", paused).await?;
+    assert!(
+        message.contains("HostedCluster stilled/reef is paused")
+            && message.contains("remove its spec.pausedUntil"),
+        "{message}"
+    );
+
+    let changed = json!({ "replicas": 2, "nodeLabels": { "water": "foul" } });
+    reef.pool("stilled", changed.clone()).await?;
+    // The status is written last: when it is about the change, nothing more is done about it.
+    wait_for_condition(&pools, "stilled", ("Ready", "False", "ScalingUp")).await?;
+    let machines = reef.machines().list(&ListParams::default()).await?;
+    let present: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(present, names);
+    assert!(!reef.nodes().get(&names[0]).await?.labels().contains_key("water"));
+
+    reef.pause(Value::Null).await?;
+    wait_for_count(&reef.machines(), &of_pool("stilled"), 2).await?;
+    wait_for_condition(&pools, "stilled", ("ReconciliationActive", "True", "AsExpected")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pool_goes_on_when_the_pause_of_its_cluster_ends_by_itself() -> anyhow::Result<()> {
+    let reef = Reef::make("dozes").await?;
+    let soon = Timestamp::now() + SignedDuration::from_secs(5);
+    reef.pause(json!(soon.to_string())).await?;
+    let pools = reef.pool("dozes", json!({ "replicas": 1 })).await?;
+    wait_for_count(&reef.machines(), &of_pool("dozes"), 1).await?;
+    wait_for_condition(&pools, "dozes", ("ReconciliationActive", "True", "AsExpected")).await?;
+    let machines = reef.machines().list(&ListParams::default()).await?;
+    let made: Vec<_> = machines.iter().filter_map(ResourceExt::creation_timestamp).collect();
+    // The API server keeps whole seconds.
+    assert!(made.iter().all(|made| made.0.as_second() >= soon.as_second()), "{made:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pool_of_a_paused_cluster_can_be_deleted() -> anyhow::Result<()> {
+    let reef = Reef::make("sinks").await?;
+    let pools = reef.pool("sinks", json!({ "replicas": 1 })).await?;
+    let names = reef.start_all("sinks", 1).await?;
+    wait_for_condition(&pools, "sinks", ("Ready", "True", "AsExpected")).await?;
+    reef.pause(json!("true")).await?;
+    let paused = ("ReconciliationActive", "False", "ReconciliationPaused");
+    wait_for_condition(&pools, "sinks", paused).await?;
+    pools.delete("sinks", &DeleteParams::default()).await?;
+    wait_until_gone(&pools, "sinks").await?;
+    wait_for_count(&reef.machines(), &of_pool("sinks"), 0).await?;
+    assert!(reef.nodes().get_opt(&names[0]).await?.is_none());
+    Ok(())
+}
+
+/// A label's value has at most 63 characters, a host name too: no API server could be asked for this pool's machines.
+#[tokio::test]
+async fn a_name_of_which_no_machine_can_be_named_is_refused_and_the_pool_can_be_deleted()
+-> anyhow::Result<()> {
+    let reef = Reef::make("long-pool").await?;
+    for name in ["p".repeat(58), "p".repeat(64), "p".repeat(253)] {
+        let pools = reef.pool(&name, json!({ "replicas": 1 })).await?;
+        let refused = ("Ready", "False", "InvalidKubevirtMachineTemplate");
+        let message = wait_for_condition(&pools, &name, refused).await?;
+        assert!(
+            message.contains("metadata.name") && message.contains("at most 57 characters"),
+            "{message}"
+        );
+        let refused = ("ValidMachineTemplate", "False", "InvalidKubevirtMachineTemplate");
+        assert_eq!(wait_for_condition(&pools, &name, refused).await?, message);
+        assert!(pools.get(&name).await?.finalizers().is_empty());
+        // One of an earlier version, or of a backup, has the finalizer.
+        let held = Patch::Merge(json!({ "metadata": { "finalizers": [labels::FINALIZER] } }));
+        pools.patch(&name, &PatchParams::default(), &held).await?;
+        pools.delete(&name, &DeleteParams::default()).await?;
+        wait_until_gone(&pools, &name).await?;
+    }
+    assert!(reef.machines().list(&ListParams::default()).await?.items.is_empty());
     Ok(())
 }
 
@@ -279,6 +373,58 @@ async fn a_deleted_pool_leaves_no_machine_no_node_and_no_secret() -> anyhow::Res
     wait_for_count(&tokens, "hypershift.openshift.io/nodePool=leaves", 0).await?;
     for name in names {
         assert!(reef.nodes().get_opt(&name).await?.is_none(), "node {name} is left");
+    }
+    Ok(())
+}
+
+/// A pool that goes while the hosted API server is away cannot take its nodes along.
+#[tokio::test]
+async fn when_the_api_server_is_back_nodes_whose_pool_and_machine_are_gone_are_deleted()
+-> anyhow::Result<()> {
+    let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start()?));
+    let reef = Reef::with_api_server("ebbs", server).await?;
+    let world = World::shared().await?;
+    let pools = reef.pool("ebbs", json!({ "replicas": 2 })).await?;
+    let names = reef.start_all("ebbs", 2).await?;
+    wait_for_condition(&pools, "ebbs", ("Ready", "True", "AsExpected")).await?;
+    world.close_session(("ebbs", "reef"));
+    // Of the pool, not yet adopted; two that somebody joined by hand; one whose machine is there.
+    for (name, provider_id, label) in [
+        ("ebbs-bcdfg", Some("kubevirt://ebbs-bcdfg"), None),
+        ("ebbs-hjklm", None, Some("ebbs")),
+        ("by-hand", Some("metal://by-hand"), None),
+        ("ebbs-npqrs", Some("kubevirt://ebbs-npqrs"), Some("ebbs")),
+    ] {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": name, "labels": { labels::NODE_NODE_POOL: label } },
+            "spec": { "providerID": provider_id },
+        });
+        apply(&reef.hosted, &remora_testkit::manifest::patched(json!({}), &node)).await?;
+    }
+    let machine = json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+        "metadata": { "name": "ebbs-npqrs", "namespace": reef.control_plane() },
+        "spec": {},
+    });
+    apply(&reef.hosting, &machine).await?;
+    pools.delete("ebbs", &DeleteParams::default()).await?;
+    wait_until_gone(&pools, "ebbs").await?;
+    wait_for_count(&reef.machines(), &of_pool("ebbs"), 0).await?;
+    for name in &names {
+        assert!(reef.nodes().get_opt(name).await?.is_some(), "node {name} was reached");
+    }
+
+    world.open_session(("ebbs", "reef"), INFRA_ID, server).await?;
+    let nodes = api(&reef.hosted, "v1", "Node", "");
+    for name in names.iter().map(String::as_str).chain(["ebbs-bcdfg"]) {
+        wait_until_gone(&nodes, name).await?;
+    }
+    // A machine that is made after the session has begun: whatever it has deleted is deleted by now.
+    reef.pool("floods", json!({ "replicas": 1 })).await?;
+    wait_for_count(&reef.machines(), &of_pool("floods"), 1).await?;
+    for name in ["ebbs-hjklm", "by-hand", "ebbs-npqrs"] {
+        assert!(reef.nodes().get_opt(name).await?.is_some(), "node {name} was deleted");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A paused HostedCluster: its own objects stay as they are, inside and outside, and its NodePools and exposures go on,
-//! after a restart of the operator as before.
+//! A paused HostedCluster: its own objects stay as they are, inside and outside, and so do the machines of its NodePools;
+//! its exposures go on, after a restart of the operator as before.
 
 use k8s_openapi::ByteString;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};

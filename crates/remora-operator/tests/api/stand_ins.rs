@@ -119,7 +119,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Lets the kubelet of a machine join: makes its Node in the hosted cluster, ready.
+/// Lets the kubelet of a machine join: makes its Node in the hosted cluster, ready. Without providerID, unlike a real one:
+/// the session of another HostedCluster with this API server would take it for one that its pools have left behind.
 pub(crate) async fn join(hosted: &Client, name: &str, address: &str) -> anyhow::Result<()> {
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
     apply(hosted, &node).await?;

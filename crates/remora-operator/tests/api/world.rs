@@ -89,6 +89,12 @@ impl World {
         };
         self.operator.run(open).await?
     }
+
+    /// Makes the operator believe that the API server of a HostedCluster does not answer.
+    pub(crate) fn close_session(&self, (namespace, name): (&str, &str)) {
+        let control_plane = remora_api::names::control_plane_namespace(namespace, name);
+        self.operator.context.sessions.end(&control_plane);
+    }
 }
 
 /// The API server that HostedClusters share here, where they do not get in each other's way.

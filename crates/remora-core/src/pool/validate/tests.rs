@@ -97,7 +97,9 @@ fn when_a_rule_is_broken_the_problem_names_field_and_remedy() {
         ),
         problem("pool.b", &json!({})),
         problem(&"p".repeat(58), &json!({})),
+        problem(&"p".repeat(253), &json!({})),
     ]);
+    assert!(validate(&"p".repeat(57), &spec(&json!({})), &[]).is_ok());
 }
 
 #[test]

@@ -6,12 +6,15 @@ use clap::{Parser, Subcommand};
 
 use crate::connect::Connection;
 use crate::create::CreateCommand;
+use crate::describe::DescribeCommand;
 use crate::destroy::DestroyCommand;
+use crate::dump::DumpCommand;
 use crate::expose::ExposeCommand;
 use crate::failure::Failure;
 use crate::get::GetCommand;
 use crate::install::InstallCommand;
 use crate::lab::LabCommand;
+use crate::render::RenderCommand;
 
 /// Hosted Kubernetes control planes on Kubernetes, with their nodes as KubeVirt virtual machines.
 #[derive(Debug, Parser)]
@@ -26,6 +29,9 @@ use crate::lab::LabCommand;
   remora create kubeconfig --name=cluster1 > cluster1.kubeconfig
   remora get clusters
   remora expose --cluster-name=cluster1 --service=petclinic/petclinic-np --wait
+  remora describe exposure petclinic
+  remora render gitops/cluster1 --name=cluster1
+  remora dump cluster --name=cluster1 --artifact-dir=/tmp/cluster1
   remora destroy cluster --name=cluster1"
 )]
 pub(crate) struct Cli {
@@ -43,8 +49,14 @@ enum Verb {
     Create(CreateCommand),
     /// Shows clusters, node pools and exposures.
     Get(GetCommand),
+    /// Shows an exposure's way from outside to the pods, and where it is broken.
+    Describe(DescribeCommand),
     /// Makes a hosted Service reachable on the hosting cluster's nodes.
     Expose(ExposeCommand),
+    /// Writes a cluster's manifests into a directory, for GitOps.
+    Render(RenderCommand),
+    /// Writes what there is to know about a cluster into a directory, for whoever shall find a fault.
+    Dump(DumpCommand),
     /// Destroys clusters, node pools and exposures.
     Destroy(DestroyCommand),
     /// Runs a hosting cluster on this machine.
@@ -58,7 +70,10 @@ impl Cli {
             Verb::Install(command) => command.run(&self.connection).await,
             Verb::Create(command) => command.run(&self.connection).await,
             Verb::Get(command) => command.run(&self.connection).await,
+            Verb::Describe(command) => command.run(&self.connection).await,
             Verb::Expose(command) => command.run(&self.connection).await,
+            Verb::Render(command) => command.run(&self.connection).await,
+            Verb::Dump(command) => command.run(&self.connection).await,
             Verb::Destroy(command) => command.run(&self.connection).await,
             Verb::Lab(command) => return command.run().await,
         };

@@ -35,6 +35,13 @@ pub(crate) enum Failure {
         #[source]
         source: std::io::Error,
     },
+    #[error("cannot write {}", path.display())]
+    #[diagnostic(help("check the path, its permissions and the space that is left."))]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("{flag}: {problem}")]
     #[diagnostic(help("{remedy}"))]
     Flag { flag: &'static str, problem: String, remedy: String },

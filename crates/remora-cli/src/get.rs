@@ -1,10 +1,11 @@
 //! `remora get`.
 
 use clap::{Args, ValueEnum};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource};
-use remora_api::{HostedCluster, NodePool, ServiceExposure};
+use remora_api::{ExposurePolicy, HostedCluster, NodePool, ServiceExposure, labels};
 use serde_json::Value;
 
 use crate::connect::Connection;
@@ -17,6 +18,7 @@ use crate::wait::condition;
 #[command(after_help = "Examples:
   remora get clusters
   remora get nodepools -A
+  remora get exposures -o wide
   remora get exposures petclinic -o yaml
   remora get clusters -o json | jq -r '.items[].status.controlPlaneEndpoint.host'")]
 pub(crate) struct GetCommand {
@@ -186,18 +188,21 @@ const EXPOSURES: &[Column] = &[
     column("ACCEPTED", |object| status(object, "Accepted")),
     column("PROGRAMMED", |object| status(object, "Programmed")),
     column("REACHABLE", |object| status(object, "Reachable")),
-    column("MESSAGE", |object| {
-        // The first verdict that is not good says what is wrong.
-        let types = ["Accepted", "Programmed", "Reachable"];
-        let wrong = types.into_iter().find(|type_| status(object, type_) != "True");
-        message(object, wrong.unwrap_or("Reachable"))
+    column("MESSAGE", |object| message(object, decisive(object))),
+    wide("REASON", |object| reason(object, decisive(object))),
+    wide("HOSTED->HOSTING", |object| distinct(object, mapping).join(",")),
+    wide("NODES", |object| {
+        distinct(object, |endpoint| word(endpoint, "/address")).len().to_string()
+    }),
+    wide("ORIGIN", |object| {
+        let policy = policy_of(&object.metadata);
+        policy.map_or_else(|| "by hand".to_owned(), |policy| format!("policy {policy}"))
     }),
     wide("ENDPOINTS", |object| {
-        let endpoints = object.data.pointer("/status/endpoints").and_then(Value::as_array);
-        let told = |entry: &Value| format!("{}:{}", word(entry, "/address"), word(entry, "/port"));
-        endpoints
-            .map(|list| list.iter().map(told).collect::<Vec<_>>().join(","))
-            .unwrap_or_default()
+        let address = |endpoint: &Value| {
+            format!("{}:{}", word(endpoint, "/address"), word(endpoint, "/port"))
+        };
+        distinct(object, address).join(",")
     }),
 ];
 
@@ -217,6 +222,15 @@ impl Kind {
             Self::Exposures => EXPOSURES,
         }
     }
+}
+
+/// The ExposurePolicy that made an exposure; none when it was written by hand.
+pub(crate) fn policy_of(metadata: &ObjectMeta) -> Option<String> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.kind == ExposurePolicy::kind(&()));
+    // The label shortens long names.
+    let label = || metadata.labels.as_ref()?.get(labels::EXPOSURE_POLICY).cloned();
+    owner.map(|owner| owner.name.clone()).or_else(label)
 }
 
 fn namespace(object: &DynamicObject) -> String {
@@ -239,46 +253,108 @@ fn status(object: &DynamicObject, type_: &str) -> String {
     condition(object, type_).map(|found| word(found, "/status")).unwrap_or_default()
 }
 
+fn reason(object: &DynamicObject, type_: &str) -> String {
+    condition(object, type_).map(|found| word(found, "/reason")).unwrap_or_default()
+}
+
+/// The first verdict on an exposure that is not good says what is wrong, the last one that all is well.
+fn decisive(object: &DynamicObject) -> &'static str {
+    let types = ["Accepted", "Programmed", "Reachable"];
+    types.into_iter().find(|type_| status(object, type_) != "True").unwrap_or("Reachable")
+}
+
+/// What is said of an exposure's endpoints, each once, in their order.
+fn distinct(object: &DynamicObject, said: impl Fn(&Value) -> String) -> Vec<String> {
+    let endpoints = object.data.pointer("/status/endpoints").and_then(Value::as_array);
+    let mut all = Vec::new();
+    for endpoint in endpoints.into_iter().flatten() {
+        let one = said(endpoint);
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+/// Node port inside the hosted cluster and node port of the hosting cluster.
+fn mapping(endpoint: &Value) -> String {
+    let protocol = word(endpoint, "/protocol");
+    let suffix = if protocol == "TCP" { String::new() } else { format!("/{protocol}") };
+    format!("{}->{}{suffix}", word(endpoint, "/targetPort"), word(endpoint, "/port"))
+}
+
 fn message(object: &DynamicObject, type_: &str) -> String {
     condition(object, type_).map(|found| word(found, "/message")).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    #[test]
-    fn an_exposure_says_first_what_is_wrong() {
-        let object = crate::manifest::from_json(serde_json::json!({
-            "apiVersion": "remora.dev/v1alpha1", "kind": "ServiceExposure",
-            "metadata": {"namespace": "clusters", "name": "petclinic"},
+    fn exposure(metadata: Value, reachable: Value) -> DynamicObject {
+        let endpoint = |address: &str, port: u16, target_port: u16, protocol: &str| json!({"address": address, "port": port, "servicePort": 80, "targetPort": target_port, "protocol": protocol});
+        let (one, other) = ("192.168.123.104", "192.168.123.105");
+        crate::manifest::from_json(json!({
+            "apiVersion": "remora.dev/v1alpha1", "kind": "ServiceExposure", "metadata": metadata,
             "spec": {"clusterName": "cluster1", "service": {"namespace": "p", "name": "np"}},
             "status": {
-                "nodePorts": "30001",
-                "endpoints": [{"address": "192.168.123.104", "port": 30001}],
+                "nodePorts": "31080,30053",
+                "endpoints": [
+                    endpoint(one, 31080, 30001, "TCP"), endpoint(one, 30053, 30053, "UDP"),
+                    endpoint(other, 31080, 30001, "TCP"), endpoint(other, 30053, 30053, "UDP"),
+                ],
                 "conditions": [
-                    {"type": "Accepted", "status": "True", "message": "a"},
-                    {"type": "Programmed", "status": "True", "message": "b"},
-                    {"type": "Reachable", "status": "False", "message": "connection refused"},
+                    {"type": "Accepted", "status": "True", "reason": "A", "message": "a"},
+                    {"type": "Programmed", "status": "True", "reason": "B", "message": "b"},
+                    reachable,
                 ],
             },
         }))
+        .unwrap()
+    }
+
+    fn cells(object: &DynamicObject) -> Vec<String> {
+        EXPOSURES
+            .iter()
+            .map(|column| format!("{}: {}", column.header, (column.cell)(object)))
+            .collect()
+    }
+
+    #[test]
+    fn an_exposure_says_first_what_is_wrong_then_how_its_ports_map_and_whose_it_is() {
+        let broken = json!({
+            "type": "Reachable", "status": "False", "reason": "ConnectionFailed", "message": "connection refused",
+        });
+        let by_hand = json!({"namespace": "clusters", "name": "petclinic"});
+        insta::assert_yaml_snapshot!(cells(&exposure(by_hand, broken)));
+    }
+
+    #[test]
+    fn an_exposure_of_a_policy_names_it_in_full() {
+        let well = json!({"type": "Reachable", "status": "True", "reason": "AsExpected"});
+        let owner = json!({
+            "apiVersion": "remora.dev/v1alpha1", "kind": "ExposurePolicy", "name": "shops", "uid": "1",
+        });
+        let labels = json!({"remora.dev/exposure-policy": "shops-short"});
+        let made = json!({"name": "np", "labels": labels, "ownerReferences": [owner]});
+        let labelled = json!({"name": "np", "labels": labels});
+        let origin = |metadata| {
+            let object = exposure(metadata, well.clone());
+            cells(&object).into_iter().find(|cell| cell.starts_with("ORIGIN"))
+        };
+        assert_eq!(origin(made).as_deref(), Some("ORIGIN: policy shops"));
+        assert_eq!(origin(labelled).as_deref(), Some("ORIGIN: policy shops-short"));
+    }
+
+    #[test]
+    fn an_exposure_without_a_status_has_empty_cells() {
+        let object = crate::manifest::from_json(json!({
+            "apiVersion": "remora.dev/v1alpha1", "kind": "ServiceExposure", "metadata": {"name": "new"},
+            "spec": {"clusterName": "cluster1", "service": {"namespace": "p", "name": "np"}},
+        }))
         .unwrap();
-        let cells: Vec<String> = EXPOSURES.iter().map(|column| (column.cell)(&object)).collect();
-        assert_eq!(
-            cells,
-            [
-                "clusters",
-                "petclinic",
-                "cluster1",
-                "p/np",
-                "30001",
-                "True",
-                "True",
-                "False",
-                "connection refused",
-                "192.168.123.104:30001"
-            ]
-        );
+        insta::assert_yaml_snapshot!(cells(&object));
     }
 }

@@ -1,19 +1,24 @@
 //! The command line: remora.
 
 mod cli;
+mod cluster_objects;
 mod connect;
 mod create;
 mod demo;
+mod describe;
 mod destroy;
+mod dump;
 mod expose;
 mod failure;
 mod get;
+mod hosted;
 mod install;
 mod lab;
 mod manifest;
 mod output;
 mod pool_options;
 mod progress;
+mod render;
 mod wait;
 
 use std::io::IsTerminal;

@@ -50,25 +50,43 @@ pub(crate) fn rendered(objects: &[DynamicObject]) -> Result<String, Failure> {
     let mut documents = String::new();
     for object in objects {
         documents.push_str("---\n");
-        documents.push_str(&yaml(&tidy(object)?)?);
+        documents.push_str(&document(object)?);
     }
     Ok(documents)
+}
+
+/// One manifest as a YAML document.
+pub(crate) fn document(object: &DynamicObject) -> Result<String, Failure> {
+    yaml(&tidy(object)?)
 }
 
 /// Prints a List as JSON or YAML.
 pub(crate) fn list(objects: &[DynamicObject], format: ListFormat) -> Result<(), Failure> {
     let items: Vec<Value> = objects.iter().map(tidy).collect::<Result<_, _>>()?;
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+    data(&list, format)
+}
+
+/// Prints a value as JSON or YAML.
+pub(crate) fn data(value: &impl Serialize, format: ListFormat) -> Result<(), Failure> {
     match format {
-        ListFormat::Json => text(&format!("{list:#}\n")),
-        ListFormat::Yaml => text(&yaml(&list)?),
+        ListFormat::Json => {
+            let value = serde_json::to_value(value).map_err(|source| Failure::Unreadable {
+                object: "the description".to_owned(),
+                source: Box::new(source),
+            })?;
+            text(&format!("{value:#}\n"))
+        }
+        ListFormat::Yaml => text(&yaml(value)?),
     }
 }
 
-/// How a List is printed.
-#[derive(Clone, Copy, Debug)]
+/// How a List, or a value, is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormat {
+    /// As JSON.
     Json,
+    /// As YAML.
     Yaml,
 }
 
@@ -77,7 +95,8 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> Result<(), Failur
     text(&columns(headers, rows))
 }
 
-fn columns(headers: &[&str], rows: &[Vec<String>]) -> String {
+/// Aligned columns.
+pub(crate) fn columns(headers: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize, header: &str| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.max().unwrap_or_default().max(header.chars().count())
@@ -106,7 +125,8 @@ fn tidy(object: &DynamicObject) -> Result<Value, Failure> {
     Ok(value)
 }
 
-fn yaml(value: &impl Serialize) -> Result<String, Failure> {
+/// A value as YAML.
+pub(crate) fn yaml(value: &impl Serialize) -> Result<String, Failure> {
     let text = serde_saphyr::to_string(value);
     let mut text = text.map_err(|source| Failure::Unreadable {
         object: "a manifest".to_owned(),

@@ -24,7 +24,7 @@ use crate::{manifest, output};
 /// Label of what is removed together with the cluster.
 pub(crate) const GOES_WITH_CLUSTER: &str = "hypershift.openshift.io/safe-to-delete-with-cluster";
 /// A pull secret for registries that ask for none.
-const EMPTY_PULL_SECRET: &str = r#"{"auths":{}}"#;
+pub(crate) const EMPTY_PULL_SECRET: &str = r#"{"auths":{}}"#;
 
 /// Creates a cluster whose nodes are virtual machines of the hosting cluster.
 #[derive(Clone, Debug, Args)]
@@ -34,6 +34,21 @@ const EMPTY_PULL_SECRET: &str = r#"{"auths":{}}"#;
       --api-server-address=192.168.123.101 --release-image=...
   remora create cluster kubevirt --name=cluster1 --release-image=... --render > cluster1.yaml")]
 pub(crate) struct ClusterCommand {
+    #[command(flatten)]
+    cluster: ClusterOptions,
+    /// Prints the manifests, secrets left out, instead of applying them.
+    #[arg(long)]
+    render: bool,
+    /// With --render: prints the secrets too.
+    #[arg(long, requires = "render")]
+    render_sensitive: bool,
+    #[command(flatten)]
+    waiting: WaitOptions,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClusterOptions {
     /// Name of the cluster.
     #[arg(long, default_value = "example", value_parser = object_name)]
     name: String,
@@ -76,14 +91,6 @@ pub(crate) struct ClusterCommand {
     /// Pauses reconciliation: true, or until a time (RFC 3339).
     #[arg(long = "pausedUntil", value_name = "TIME")]
     paused_until: Option<String>,
-    /// Prints the manifests, secrets left out, instead of applying them.
-    #[arg(long)]
-    render: bool,
-    /// With --render: prints the secrets too.
-    #[arg(long, requires = "render")]
-    render_sensitive: bool,
-    #[command(flatten)]
-    waiting: WaitOptions,
 }
 
 /// What the manifests take from outside the flags.
@@ -97,30 +104,15 @@ struct Found {
 
 impl ClusterCommand {
     pub(super) async fn run(self, connection: &Connection) -> Result<(), Failure> {
-        self.check()?;
-        let mut found = Found {
-            pull_secret: match &self.pull_secret {
-                Some(path) => read(path)?,
-                None => EMPTY_PULL_SECRET.to_owned(),
-            },
-            ssh_key: self.ssh_key.as_ref().map(read).transpose()?,
-            node_address: self.control_plane.api_server_address.clone(),
-        };
-        let needs_address = self.control_plane.service_publishing_strategy == Publishing::NodePort
-            && found.node_address.is_none();
-        let client =
-            if self.render && !needs_address { None } else { Some(connection.client().await?) };
-        if let (true, Some(client)) = (needs_address, &client) {
-            found.node_address = Some(first_node_address(client).await?);
-        }
-        let objects = self.objects(&found)?;
-        let Some(client) = client.filter(|_| !self.render) else {
+        let objects = self.cluster.manifests(connection).await?;
+        if self.render {
             let shown: Vec<DynamicObject> = objects
                 .into_iter()
                 .filter(|object| self.render_sensitive || !is_secret(object))
                 .collect();
             return output::manifests(&shown);
-        };
+        }
+        let client = connection.client().await?;
         let ours = |object: &&DynamicObject| {
             object.types.as_ref().is_some_and(|types| types.api_version.contains("hypershift"))
         };
@@ -137,6 +129,48 @@ impl ClusterCommand {
         Ok(())
     }
 
+    async fn wait(&self, client: &Client, objects: &[DynamicObject]) -> Result<(), Failure> {
+        let limit = self.waiting.timeout.0;
+        for object in objects {
+            let kind = object.types.as_ref().map(|types| types.kind.as_str());
+            let condition = match kind {
+                Some("HostedCluster") => HostedClusterConditionType::Available.as_str(),
+                Some("NodePool") if self.cluster.node_pool_replicas > 0 => {
+                    NodePoolConditionType::Ready.as_str()
+                }
+                _ => continue,
+            };
+            until_condition(client, object, condition, limit, &aloud).await?;
+            output::note(&format!("{}: {}.", manifest::told(object), condition));
+        }
+        Ok(())
+    }
+}
+
+impl ClusterOptions {
+    /// The manifests, in the order in which they are applied; the Secrets have their content.
+    ///
+    /// The hosting cluster is asked for nothing but an address, where one is needed and none is given.
+    pub(crate) async fn manifests(
+        &self,
+        connection: &Connection,
+    ) -> Result<Vec<DynamicObject>, Failure> {
+        self.check()?;
+        let mut found = Found {
+            pull_secret: match &self.pull_secret {
+                Some(path) => read(path)?,
+                None => EMPTY_PULL_SECRET.to_owned(),
+            },
+            ssh_key: self.ssh_key.as_ref().map(read).transpose()?,
+            node_address: self.control_plane.api_server_address.clone(),
+        };
+        let publishing = self.control_plane.service_publishing_strategy;
+        if publishing == Publishing::NodePort && found.node_address.is_none() {
+            found.node_address = Some(first_node_address(&connection.client().await?).await?);
+        }
+        self.objects(&found)
+    }
+
     fn check(&self) -> Result<(), Failure> {
         self.machines.platform()?;
         let publishing = self.control_plane.service_publishing_strategy;
@@ -151,24 +185,6 @@ impl ClusterCommand {
         Ok(())
     }
 
-    async fn wait(&self, client: &Client, objects: &[DynamicObject]) -> Result<(), Failure> {
-        let limit = self.waiting.timeout.0;
-        for object in objects {
-            let kind = object.types.as_ref().map(|types| types.kind.as_str());
-            let condition = match kind {
-                Some("HostedCluster") => HostedClusterConditionType::Available.as_str(),
-                Some("NodePool") if self.node_pool_replicas > 0 => {
-                    NodePoolConditionType::Ready.as_str()
-                }
-                _ => continue,
-            };
-            until_condition(client, object, condition, limit, &aloud).await?;
-            output::note(&format!("{}: {}.", manifest::told(object), condition));
-        }
-        Ok(())
-    }
-
-    /// The manifests, in the order in which they are applied.
     fn objects(&self, found: &Found) -> Result<Vec<DynamicObject>, Failure> {
         let mut objects = vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}),
@@ -305,13 +321,13 @@ mod tests {
         command: ClusterCommand,
     }
 
-    fn command(flags: &[&str]) -> ClusterCommand {
+    fn options(flags: &[&str]) -> ClusterOptions {
         let fixed = ["test", "--name=cluster1", "--release-image=registry.example/release:1"];
-        Command::try_parse_from(fixed.iter().chain(flags)).unwrap().command
+        Command::try_parse_from(fixed.iter().chain(flags)).unwrap().command.cluster
     }
 
     fn rendered(flags: &[&str], found: &Found) -> String {
-        let objects = command(flags).objects(found).unwrap();
+        let objects = options(flags).objects(found).unwrap();
         for object in &objects {
             let kind = object.types.as_ref().unwrap().kind.as_str();
             if kind == "HostedCluster" {
@@ -364,7 +380,7 @@ mod tests {
 
     #[test]
     fn below_zero_replicas_no_pool_is_made() {
-        let objects = command(&["--node-pool-replicas=-1"]).objects(&Found::default()).unwrap();
+        let objects = options(&["--node-pool-replicas=-1"]).objects(&Found::default()).unwrap();
         let kinds: Vec<String> =
             objects.into_iter().map(|object| object.types.unwrap().kind).collect();
         assert_eq!(kinds, ["Namespace", "Secret", "HostedCluster"]);
@@ -372,7 +388,7 @@ mod tests {
 
     #[test]
     fn an_address_without_node_ports_is_refused() {
-        let failure = command(&["--api-server-address=10.0.0.1"]).check().unwrap_err();
+        let failure = options(&["--api-server-address=10.0.0.1"]).check().unwrap_err();
         assert_eq!(
             failure.to_string(),
             "--api-server-address: an address is only used for publishing by NodePort"

@@ -7,7 +7,7 @@ mod node_pool;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-pub(crate) use self::cluster::GOES_WITH_CLUSTER;
+pub(crate) use self::cluster::{ClusterOptions, EMPTY_PULL_SECRET, GOES_WITH_CLUSTER};
 pub(crate) use self::kubeconfig::kubeconfig_of;
 
 use crate::connect::Connection;

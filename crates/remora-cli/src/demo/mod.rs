@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use remora_lab::UpOptions;
 use remora_lab::images::{App, SharedProgress};
 use remora_lab::paths::Paths;
@@ -22,8 +21,8 @@ use crate::connect::Connection;
 use crate::create::kubeconfig_of;
 use crate::failure::Failure;
 use crate::install::{self, InstallCommand};
-use crate::output;
 use crate::progress::Console;
+use crate::{hosted, output};
 
 /// Namespace of the example's objects.
 const NAMESPACE: &str = "clusters";
@@ -174,18 +173,8 @@ impl Stage {
     async fn hosted_client(&self) -> Result<Client, Failure> {
         let text = kubeconfig_of(&self.hosting, NAMESPACE, CLUSTER).await?;
         let file = self.hosted_kubeconfig();
-        let unreadable = |source: Box<dyn std::error::Error + Send + Sync>| Failure::Unreadable {
-            object: "the hosted cluster's kubeconfig".to_owned(),
-            source,
-        };
         write_private(&file, &text).map_err(|source| Failure::File { path: file, source })?;
-        let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|e| unreadable(Box::new(e)))?;
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = config.map_err(|error| unreadable(Box::new(error)))?;
-        // The lab is on this machine, whatever proxy leads out of it.
-        config.proxy_url = None;
-        Client::try_from(config).map_err(|error| unreadable(Box::new(error)))
+        hosted::client(CLUSTER, &text).await
     }
 
     fn hosted_kubeconfig(&self) -> std::path::PathBuf {
@@ -202,7 +191,7 @@ impl Stage {
   remora get clusters
   remora get nodepools
   remora get exposures -o wide
-  kubectl -n {NAMESPACE} get serviceexposure {EXPOSURE} -o yaml
+  remora describe exposure {EXPOSURE}
   kubectl --kubeconfig {hosted} get nodes,pods -A -o wide
 and to remove it all: remora lab down\n",
             took.as_secs(),

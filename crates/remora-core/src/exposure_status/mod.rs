@@ -3,6 +3,8 @@
 //! `Accepted` is the verdict on the request, `Programmed` on the hosting Service, `Reachable` on what the operator
 //! found when it connected. Each is about the generation that it names.
 
+mod answer;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -13,12 +15,15 @@ use k8s_openapi::jiff::Timestamp;
 use remora_api::conditions::{ExposureConditionType, Reason};
 use remora_api::service_exposure::{ExposureEndpoint, ServiceExposureStatus};
 
+pub use self::answer::{Answer, answer};
 use crate::expose::{Cause, Choice, Decision, Served, VmPod, is_local, protocol};
 
 /// Node label by which an administrator keeps a node out of what is told to the outside.
 const EXCLUDE_NODE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// How many endpoints that do not answer are named.
 const NAMED_FAILURES: usize = 3;
+/// What stands in `Reachable` before the endpoints that do not answer.
+const DO_NOT_ANSWER: &str = " endpoints do not answer: ";
 /// Longest message of a condition (metav1.Condition).
 const MESSAGE_LIMIT: usize = 32_768;
 
@@ -393,7 +398,7 @@ fn reachable(
         (Reason::ConnectionFailed, "see whether the hosted Service has ready pods")
     };
     let message = format!(
-        "{} of {} endpoints do not answer: {}{more}; {serving} of {machines} VMs serve; {remedy}",
+        "{} of {}{DO_NOT_ANSWER}{}{more}; {serving} of {machines} VMs serve; {remedy}",
         failures.len(),
         probes.len(),
         named.join(", ")

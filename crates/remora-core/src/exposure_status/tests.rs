@@ -1,3 +1,4 @@
+use remora_api::service_exposure::Protocol;
 use serde::de::DeserializeOwned;
 
 use super::*;
@@ -147,6 +148,63 @@ fn endpoints_that_do_not_answer_are_named_with_how_many_vms_serve() {
         told(&probing(Some("no answer within 2 s"), 1)),
         told(&Probing::Tried { probes: Vec::new(), machines: 2, serving: 2 }),
     ]);
+}
+
+#[test]
+fn what_each_endpoint_answered_can_be_read_back() {
+    let endpoint = |last: u8| ExposureEndpoint {
+        address: format!("192.168.123.{last}"),
+        port: 31080,
+        service_port: 80,
+        target_port: 30001,
+        protocol: Protocol::Tcp,
+        name: None,
+    };
+    let endpoints: Vec<ExposureEndpoint> = (1..=6).map(endpoint).collect();
+    let read_back = |failures: &[Option<&str>]| -> Vec<Answer> {
+        let tried = endpoints.iter().zip(failures);
+        let probes = tried.map(|(endpoint, failure)| Probe {
+            endpoint: endpoint.clone(),
+            failure: failure.map(str::to_owned),
+        });
+        let probing = Probing::Tried { probes: probes.collect(), machines: 2, serving: 2 };
+        let verdict = reachable(&endpoints, &probing);
+        let written = condition(ExposureConditionType::Reachable, &verdict, 7, &[], at(1));
+        endpoints.iter().map(|endpoint| answer(&written, endpoint)).collect()
+    };
+    let no = |why: &str| Answer::No(why.to_owned());
+    let slow = "Connection timed out (os error 110)";
+    assert_eq!(read_back(&[None; 6]), [const { Answer::Yes }; 6]);
+    assert_eq!(
+        read_back(&[None, Some(slow), None, Some("connection refused"), None, None]),
+        [Answer::Yes, no(slow), Answer::Yes, no("connection refused"), Answer::Yes, Answer::Yes]
+    );
+    assert_eq!(
+        read_back(&[
+            Some("connection reset"),
+            None,
+            Some(slow),
+            Some("no IP address"),
+            None,
+            Some(slow)
+        ]),
+        [
+            no("connection reset"),
+            Answer::Unknown,
+            no(slow),
+            no("no IP address"),
+            Answer::Unknown,
+            Answer::Unknown
+        ]
+    );
+
+    let udp = ExposureEndpoint { protocol: Protocol::Udp, ..endpoint(1) };
+    let verdict = Verdict::yes(Reason::AsExpected, "connected to all 6 endpoints");
+    let written = condition(ExposureConditionType::Reachable, &verdict, 7, &[], at(1));
+    assert_eq!(answer(&written, &udp), Answer::Unknown);
+    let verdict = Verdict::unknown(Reason::Pending, "nothing is programmed");
+    let written = condition(ExposureConditionType::Reachable, &verdict, 7, &[], at(1));
+    assert_eq!(answer(&written, &endpoint(1)), Answer::Unknown);
 }
 
 #[test]

@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    fn exposure(metadata: Value, reachable: Value) -> DynamicObject {
+    fn exposure(metadata: &Value, reachable: &Value) -> DynamicObject {
         let endpoint = |address: &str, port: u16, target_port: u16, protocol: &str| json!({"address": address, "port": port, "servicePort": 80, "targetPort": target_port, "protocol": protocol});
         let (one, other) = ("192.168.123.104", "192.168.123.105");
         crate::manifest::from_json(json!({
@@ -328,7 +328,7 @@ mod tests {
             "type": "Reachable", "status": "False", "reason": "ConnectionFailed", "message": "connection refused",
         });
         let by_hand = json!({"namespace": "clusters", "name": "petclinic"});
-        insta::assert_yaml_snapshot!(cells(&exposure(by_hand, broken)));
+        insta::assert_yaml_snapshot!(cells(&exposure(&by_hand, &broken)));
     }
 
     #[test]
@@ -341,11 +341,11 @@ mod tests {
         let made = json!({"name": "np", "labels": labels, "ownerReferences": [owner]});
         let labelled = json!({"name": "np", "labels": labels});
         let origin = |metadata| {
-            let object = exposure(metadata, well.clone());
+            let object = exposure(metadata, &well);
             cells(&object).into_iter().find(|cell| cell.starts_with("ORIGIN"))
         };
-        assert_eq!(origin(made).as_deref(), Some("ORIGIN: policy shops"));
-        assert_eq!(origin(labelled).as_deref(), Some("ORIGIN: policy shops-short"));
+        assert_eq!(origin(&made).as_deref(), Some("ORIGIN: policy shops"));
+        assert_eq!(origin(&labelled).as_deref(), Some("ORIGIN: policy shops-short"));
     }
 
     #[test]

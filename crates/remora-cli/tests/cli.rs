@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
 use kube::api::{Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use remora_testkit::{ApiServer, manifest};
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn apply(client: &Client, value: Value) -> anyhow::Result<()> {
     let types = object.types.clone().context("no kind")?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
     let name = object.metadata.name.clone().context("no name")?;
-    let api = match &object.metadata.namespace {
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };

@@ -46,11 +46,7 @@ impl Folder {
     }
 
     /// Writes objects as one List, what is confidential left out; none make no file.
-    pub(super) fn objects(
-        &mut self,
-        path: &str,
-        objects: Vec<DynamicObject>,
-    ) -> Result<(), Failure> {
+    pub(super) fn objects(&mut self, path: &str, objects: &[DynamicObject]) -> Result<(), Failure> {
         if objects.is_empty() {
             return Ok(());
         }
@@ -70,7 +66,7 @@ impl Folder {
         objects: Result<Vec<DynamicObject>, Failure>,
     ) -> Result<(), Failure> {
         match objects {
-            Ok(objects) => self.objects(path, objects),
+            Ok(objects) => self.objects(path, &objects),
             Err(failure) => {
                 self.problem(&told(&failure));
                 Ok(())

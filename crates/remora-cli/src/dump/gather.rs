@@ -241,16 +241,14 @@ pub(super) async fn hosted(
     for resource in resources {
         let path = format!("hostedcluster-{name}/core/{}.yaml", resource.plural);
         let api = Api::all_with(client.clone(), &resource);
-        let found = match tokio::time::timeout(HOSTED_LIMIT, list_all(&api, &resource)).await {
-            Ok(found) => found,
-            Err(_) => {
-                folder.problem(&format!(
-                    "the hosted API server did not list {} within {} s",
-                    resource.plural,
-                    HOSTED_LIMIT.as_secs()
-                ));
-                continue;
-            }
+        let listing = tokio::time::timeout(HOSTED_LIMIT, list_all(&api, &resource));
+        let Ok(found) = listing.await else {
+            folder.problem(&format!(
+                "the hosted API server did not list {} within {} s",
+                resource.plural,
+                HOSTED_LIMIT.as_secs()
+            ));
+            continue;
         };
         let found = if resource.kind == "Event" { found.map(in_order) } else { found };
         folder.objects_or_problem(&path, found)?;

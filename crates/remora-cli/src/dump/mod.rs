@@ -143,7 +143,7 @@ impl DumpCluster {
         let mut told = Vec::new();
         for (kind, objects) in all {
             told.extend(objects.iter().map(gather::subject));
-            folder.objects(&format!("namespaces/{}/{kind}.yaml", self.namespace), objects)?;
+            folder.objects(&format!("namespaces/{}/{kind}.yaml", self.namespace), &objects)?;
         }
         gather::events_about(client, &self.namespace, &told, folder).await
     }

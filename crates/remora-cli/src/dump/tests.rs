@@ -64,8 +64,8 @@ fn the_archive_has_what_was_written_and_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("someone-elses"), "file").unwrap();
     let mut folder = Folder::open(root.path()).unwrap();
-    folder.objects("namespaces/a/core/secrets.yaml", objects(CONFIDENTIAL)).unwrap();
-    folder.objects("namespaces/a/core/none.yaml", Vec::new()).unwrap();
+    folder.objects("namespaces/a/core/secrets.yaml", &objects(CONFIDENTIAL)).unwrap();
+    folder.objects("namespaces/a/core/none.yaml", &[]).unwrap();
     folder.text("namespaces/a/pods/b/c.log", "a line\n").unwrap();
     folder.problem("cannot list\nwidgets");
     let done = folder.close(true).unwrap();

@@ -65,7 +65,7 @@ pub fn service_account_key(
 }
 
 /// Builds the copy of the HostedCluster's pull secret.
-pub fn pull_secret(control_plane: &ControlPlane, content: ByteString) -> DynamicObject {
+pub fn pull_secret(control_plane: &ControlPlane, content: &ByteString) -> DynamicObject {
     let name = names::CONTROL_PLANE_PULL_SECRET;
     from_json(json!({
         "apiVersion": "v1",
@@ -245,7 +245,7 @@ mod tests {
             "public",
         ));
         let content = ByteString(br#"{"auths":{}}"#.to_vec());
-        objects.push(pull_secret(&control_plane, content));
+        objects.push(pull_secret(&control_plane, &content));
         objects.iter().for_each(assert_is::<Secret>);
         insta::assert_yaml_snapshot!(objects);
     }

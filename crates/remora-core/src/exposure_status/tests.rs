@@ -168,7 +168,7 @@ fn what_each_endpoint_answered_can_be_read_back() {
             failure: failure.map(str::to_owned),
         });
         let probing = Probing::Tried { probes: probes.collect(), machines: 2, serving: 2 };
-        let verdict = reachable(&endpoints, &probing);
+        let verdict = reachable(None, &endpoints, &probing);
         let written = condition(ExposureConditionType::Reachable, &verdict, 7, &[], at(1));
         endpoints.iter().map(|endpoint| answer(&written, endpoint)).collect()
     };

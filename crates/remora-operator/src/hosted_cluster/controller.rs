@@ -16,7 +16,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher::{self, metadata_watcher, watcher};
+use kube::runtime::watcher::{self, watcher};
 use kube::runtime::{Predicate, PredicateConfig, WatchStreamExt, predicates};
 use kube::{Api, Resource, ResourceExt};
 use remora_api::{HostedCluster, NodePool, labels, names};
@@ -126,7 +126,7 @@ fn watch_pull_secrets(
     reader: &Store<HostedCluster>,
 ) -> Controller<HostedCluster> {
     let of_type = watcher::Config::default().fields("type=kubernetes.io/dockerconfigjson");
-    let secrets = metadata_watcher(Api::<Secret>::all(context.client.clone()), of_type)
+    let secrets = watcher(Api::<PartialObjectMeta<Secret>>::all(context.client.clone()), of_type)
         .default_backoff()
         .touched_objects();
     let reader = reader.clone();

@@ -29,7 +29,7 @@ pub(super) async fn copy(
     let Some(content) = content else {
         return Err(ReconcileError::PullSecretKey { namespace, name: name.to_owned() });
     };
-    let object = secrets::pull_secret(control_plane, content);
+    let object = secrets::pull_secret(control_plane, &content);
     context.applied.apply_all(&context.client, &[object]).await?;
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! The hops in the hosted cluster.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Node, Pod, Service, ServicePort};
 use kube::ResourceExt;
+use remora_core::expose::is_local;
 
 use super::hosting::serving;
 use super::{Health, Hop};
@@ -63,12 +66,17 @@ pub(super) fn service(facts: &Facts) -> Hop {
             .with(name, Health::Broken, format!("{type_}, which has no node ports"))
             .remedy("set its spec.type to NodePort.");
     }
-    if spec.external_traffic_policy.as_deref() == Some("Local") {
-        return hop
-            .with(name, Health::Broken, format!("{detail}, externalTrafficPolicy Local"))
-            .remedy("set its spec.externalTrafficPolicy to Cluster.");
-    }
-    hop.with(name, Health::Well, detail)
+    let policy = if is_local(service) { ", externalTrafficPolicy Local" } else { "" };
+    hop.with(name, Health::Well, format!("{detail}{policy}"))
+}
+
+/// The nodes that may serve where the Service keeps to those with ready pods (`externalTrafficPolicy: Local`).
+pub(super) fn nodes_with_ready_pods(hosted: &Hosted) -> Option<BTreeSet<String>> {
+    let service = hosted.service.as_ref().filter(|service| is_local(service))?;
+    // Without a selector it is not known which pods they are.
+    selector(service)?;
+    let ready = hosted.pods.iter().filter(|pod| is_ready_pod(pod));
+    Some(ready.filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect())
 }
 
 /// The pods behind the Service.

@@ -11,6 +11,7 @@ use remora_core::expose::{ClusterView, VmPod, backends, service_name};
 use remora_core::exposure_status::{Answer, answer, told};
 use remora_core::install;
 
+use super::hosted::nodes_with_ready_pods;
 use super::{Health, Hop, conditions};
 use crate::describe::read::{Facts, Machine};
 
@@ -161,7 +162,9 @@ pub(super) fn serving(facts: &Facts) -> Vec<&Machine> {
         is_deleting: false,
         node_pools: facts.exposure.spec.node_pools.iter().cloned().collect(),
     };
-    let chosen = backends(&facts.exposure, &view, machines.iter().map(|machine| &machine.pod));
+    let pods = machines.iter().map(|machine| &machine.pod);
+    let nodes = facts.hosted.as_ref().ok().and_then(nodes_with_ready_pods);
+    let chosen = backends(&facts.exposure, &view, nodes.as_ref(), pods);
     machines.iter().filter(|machine| chosen.contains(&&machine.pod)).collect()
 }
 

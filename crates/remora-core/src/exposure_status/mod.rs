@@ -359,10 +359,9 @@ fn reachable(
     };
     if endpoints.is_empty() {
         let message = if *serving == 0 && service.is_some_and(is_local) {
-            format!(
-                "none of {machines} VMs with ready pods of the hosted Service serves, and with externalTrafficPolicy Local no \
-                 other one may; see whether the hosted Service has ready pods"
-            )
+            "with externalTrafficPolicy Local only VMs with a ready pod of the hosted Service serve, and none does; see \
+             whether its pods are ready"
+                .to_owned()
         } else {
             "no node of the hosting cluster is Ready".to_owned()
         };

@@ -4,8 +4,8 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::support::cluster::condition_is;
-use crate::support::lab::WORKERS;
-use crate::support::page::shows_the_picture;
+use crate::support::lab::{BASTION, WORKERS};
+use crate::support::page::{self, shows_the_picture};
 use crate::support::wait::{Look, SOON, seen, until};
 use crate::support::{Hosted, story};
 
@@ -143,6 +143,65 @@ spec:
         })
         .await?;
         hosted.kubectl(&["delete", "service", "-n", "petclinic", "e2e-asked"]).await.map(drop)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_policy_local_pods_see_the_client_where_their_machines_are() -> anyhow::Result<()> {
+    story(|lab| async move {
+        let hosted = Hosted::demo(&lab).await?;
+        hosted.apply_inside(&keeping_to_pods("Local")).await?;
+        lab.apply(&exposure(&hosted, "e2e-local", "e2e-local", "")).await?;
+        pods_see_the_bastion(&hosted, "e2e-local").await?;
+
+        hosted.apply_inside(&keeping_to_pods("Cluster")).await?;
+        let port = endpoint_port(&hosted, "e2e-local", |port| port == 31238).await?;
+        everywhere(port).await?;
+        hosted.apply_inside(&keeping_to_pods("Local")).await?;
+        pods_see_the_bastion(&hosted, "e2e-local").await?;
+
+        lab.kubectl(&["delete", "serviceexposure", "e2e-local", "-n", &hosted.namespace]).await?;
+        no_hosting_service(&hosted, "e2e-local").await?;
+        hosted.kubectl(&["delete", "service", "-n", "petclinic", "e2e-local"]).await.map(drop)
+    })
+    .await
+}
+
+/// A Service over the sample application's pods, with an `externalTrafficPolicy`.
+fn keeping_to_pods(policy: &str) -> String {
+    format!(
+        r#"apiVersion: v1
+kind: Service
+metadata: {{name: e2e-local, namespace: petclinic}}
+spec:
+  type: NodePort
+  externalTrafficPolicy: {policy}
+  selector: {{app: petclinic}}
+  ports: [{{name: page, port: 80, targetPort: 8080, nodePort: 31238}}]
+"#
+    )
+}
+
+/// Waits until an exposure lists some of the workers and not all, and the pods behind each of these see the machine that the
+/// story runs on.
+async fn pods_see_the_bastion(hosted: &Hosted, name: &str) -> anyhow::Result<()> {
+    until(&format!("the pods behind exposure {name} see {BASTION}"), SOON, || async {
+        let object = get(hosted, name).await?;
+        let endpoints = object.data.pointer("/status/endpoints").and_then(Value::as_array);
+        let endpoints = endpoints.cloned().unwrap_or_default();
+        if endpoints.is_empty() || endpoints.len() >= WORKERS.len() {
+            return Ok(Look::NotYet(format!("it lists {endpoints:?}")));
+        }
+        for endpoint in &endpoints {
+            let address = endpoint["address"].as_str().unwrap_or_default();
+            let url = format!("http://{address}:{}/client", endpoint["port"]);
+            match page::get(&url).await {
+                Ok(client) if String::from_utf8_lossy(&client).trim() == BASTION => {}
+                other => return Ok(Look::NotYet(format!("{url}: {other:?}"))),
+            }
+        }
+        Ok(Look::Seen(()))
     })
     .await
 }

